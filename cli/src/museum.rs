@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs an exhibit, with its progress on stderr.
 fn visit(
-    exhibit: &dyn Exhibit,
+    exhibit: &Exhibit,
     settings: &Settings,
     raw: &Path,
     stop: &Arc<AtomicBool>,
@@ -155,7 +155,7 @@ fn visit(
 }
 
 /// Why an exhibit cannot be run with these settings, if one of them changes nothing in it.
-fn refused(exhibit: &dyn Exhibit, settings: &Settings) -> Option<String> {
+fn refused(exhibit: &Exhibit, settings: &Settings) -> Option<String> {
     let (flag, why) = museum::exhibit::ignored(exhibit, settings).into_iter().next()?;
     let name = exhibit.name();
     Some(format!("{flag} changes nothing in {name}: {why}; leave it out"))
@@ -205,11 +205,11 @@ fn scale(text: &str) -> Result<Scale, String> {
 }
 
 /// The exhibits of these names, each once.
-fn chosen(names: &[String]) -> Result<Vec<&'static dyn Exhibit>, String> {
+fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, String> {
     if names.iter().any(|name| name == "all") {
         return Ok(EXHIBITS.to_vec());
     }
-    let mut chosen: Vec<&'static dyn Exhibit> = Vec::new();
+    let mut chosen: Vec<&'static Exhibit> = Vec::new();
     for name in names {
         let exhibit = museum::by_name(name).ok_or_else(|| {
             let known: Vec<&str> = EXHIBITS.iter().map(|it| it.name()).collect();

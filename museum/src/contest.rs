@@ -2,239 +2,172 @@
 //!
 //! A block runs every arm once in random order, so a disturbance of the machine that lasts a block
 //! hits all of them. The baseline runs twice: its twin shows the distance between two runs of the
-//! same code (A/A), and a difference within that distance counts as none. An arm returns a cost:
-//! nanoseconds an operation, where less is better. The twin's difference is surprisingly large:
-//! many published figures lie within it.
+//! same code (A/A), and a difference within that distance counts as none. An arm returns a cost,
+//! `ns`: nanoseconds an operation, where less is better. The twin's difference is surprisingly
+//! large: many published figures lie within it.
 
 use crate::exhibit::Fault;
+use crate::results::{Figures, Results, TWIN};
 use crate::stage::Stage;
 use lab::machine::{Conditions, Watch};
-use lab::verdict::{Metric, Verdict};
 use rustix::time::{ClockId, clock_gettime};
 pub use stats::Rng;
 use stats::words;
-use stats::{Better, Comparison, Terms, compare, judge, median};
 use std::time::Duration;
 
-/// The margin of equivalence: within 5 %.
-pub const MARGIN: f64 = 0.05;
-/// Resamples of the second interval.
-const RESAMPLES: usize = 1_000;
+/// The cost of an arm.
+pub const NS: &str = "ns";
 
-/// An arm of a contest.
-pub struct Arm<'a> {
-    name: String,
-    run: Box<dyn FnMut() -> Result<f64, Fault> + 'a>,
-}
-
-impl<'a> Arm<'a> {
-    /// An arm whose `run` returns its cost, above 0.
-    pub fn new(name: impl Into<String>, mut run: impl FnMut() -> f64 + 'a) -> Arm<'a> {
-        Arm { name: name.into(), run: Box::new(move || Ok(run())) }
-    }
-
-    /// An arm that can fail.
-    pub fn trying(
-        name: impl Into<String>,
-        run: impl FnMut() -> Result<f64, Fault> + 'a,
-    ) -> Arm<'a> {
-        Arm { name: name.into(), run: Box::new(run) }
-    }
-}
+/// One measurement of an arm.
+type Run<'a> = Box<dyn FnMut() -> Result<Figures, Fault> + 'a>;
 
 /// Arms that are compared with each other.
 pub struct Contest<'a> {
-    /// The question, for the raw data.
-    pub what: String,
+    /// The question: the name of the point.
+    what: String,
     /// Its arms; the first is the baseline, which has a twin.
-    pub arms: Vec<Arm<'a>>,
+    arms: Vec<(String, Run<'a>)>,
     /// Blocks; an interval needs six.
-    pub blocks: u32,
-    /// Its arms note more than their cost, so a stopped run's costs are not enough.
-    pub notes: bool,
+    blocks: u32,
 }
 
 impl<'a> Contest<'a> {
     /// A contest without arms.
     pub fn new(what: impl Into<String>, blocks: u32) -> Contest<'a> {
-        Contest { what: what.into(), arms: Vec::new(), blocks, notes: false }
+        Contest { what: what.into(), arms: Vec::new(), blocks }
     }
 
-    /// Adds an arm.
-    pub fn arm(&mut self, name: impl Into<String>, run: impl FnMut() -> f64 + 'a) {
-        self.arms.push(Arm::new(name, run));
-    }
-}
-
-/// The result of a contest: a cost of every arm in every block.
-#[derive(Clone, Debug, Default)]
-pub struct Costs {
-    names: Vec<String>,
-    /// `by_arm[arm][block]`.
-    by_arm: Vec<Vec<f64>>,
-    twin: Vec<f64>,
-    conditions: Option<Conditions>,
-}
-
-impl Costs {
-    /// Costs from values alone, for tests and for sums of contests; `by_arm[arm][block]`.
-    pub fn new(names: &[&str], by_arm: Vec<Vec<f64>>, twin: Vec<f64>) -> Costs {
-        let names = names.iter().map(ToString::to_string).collect();
-        Costs { names, by_arm, twin, conditions: None }
+    /// Adds an arm whose `run` returns its cost, above 0.
+    pub fn arm(&mut self, name: impl Into<String>, mut run: impl FnMut() -> f64 + 'a) {
+        self.trying(name, move || Ok(cost(run())));
     }
 
-    /// The costs of an arm, block by block.
-    pub fn of(&self, name: &str) -> &[f64] {
-        let at = self.names.iter().position(|it| it == name);
-        at.map_or(&[], |at| self.by_arm[at].as_slice())
-    }
-
-    /// Its median cost.
-    pub fn median(&self, name: &str) -> Option<f64> {
-        median(self.of(name))
-    }
-
-    /// `arm` against `other`, block by block.
-    pub fn against(&self, arm: &str, other: &str) -> Option<Comparison> {
-        let pairs: Vec<(f64, f64)> =
-            self.of(arm).iter().copied().zip(self.of(other).iter().copied()).collect();
-        compare(&pairs, RESAMPLES, 1)
-    }
-
-    /// The baseline's twin against the baseline.
-    pub fn twin(&self) -> Option<Comparison> {
-        let base = self.by_arm.first()?;
-        let pairs: Vec<(f64, f64)> = self.twin.iter().copied().zip(base.iter().copied()).collect();
-        compare(&pairs, RESAMPLES, 1)
-    }
-
-    /// The noise floor: the distance of the twin from its baseline, as a log-ratio.
-    pub fn floor(&self) -> f64 {
-        self.twin().map_or(0.0, |twin| twin.floor())
-    }
-
-    /// The verdict on a comparison of two costs.
-    pub fn verdict(&self, found: &Comparison) -> Verdict {
-        let terms = Terms { floor: self.floor(), margin: MARGIN };
-        judge(found, Better::Less, terms).verdict.into()
-    }
-
-    /// `2.31× [2.20, 2.44] costlier`, or a dash.
-    pub fn judged(&self, arm: &str, other: &str) -> String {
-        match self.against(arm, other) {
-            Some(found) => {
-                let word = self.verdict(&found).word(Metric::Cpu);
-                format!("{} {word}", words::compared(&found))
-            }
-            None => words::NONE.to_string(),
-        }
-    }
-
-    /// The other activity of the machine meanwhile.
-    pub fn conditions(&self) -> Option<&Conditions> {
-        self.conditions.as_ref()
+    /// Adds an arm that can fail, and that may have further figures beside its cost.
+    pub fn trying(
+        &mut self,
+        name: impl Into<String>,
+        run: impl FnMut() -> Result<Figures, Fault> + 'a,
+    ) {
+        self.arms.push((name.into(), Box::new(run)));
     }
 }
 
-/// The results in a row.
+/// A cost alone, as the figures of an arm.
+pub fn cost(ns: f64) -> Figures {
+    Figures::from([(NS.to_string(), ns)])
+}
+
+/// The results in a row: by arm, the twin last, block by block.
 #[derive(serde::Deserialize)]
 struct Known {
-    costs: Vec<Vec<f64>>,
-    twin: Vec<f64>,
+    runs: Vec<Vec<Figures>>,
     conditions: Conditions,
 }
 
+/// What is said about all contests of an exhibit together.
+#[derive(Debug, Default)]
+pub struct Ran {
+    blocks: Option<usize>,
+    floor: f64,
+    foreign: f64,
+    steal: f64,
+}
+
 impl Stage<'_> {
-    /// Runs all blocks after one that is not counted. `None` if the visitor stopped the run before
-    /// the first block ended.
+    /// Runs all blocks after one that is not counted. False if the visitor stopped the run before
+    /// the last block ended.
     ///
     /// # Errors
     /// That of an arm.
-    pub fn contest(&mut self, mut contest: Contest<'_>) -> Result<Option<Costs>, Fault> {
-        let names: Vec<String> = contest.arms.iter().map(|arm| arm.name.clone()).collect();
-        let mut costs = Costs { by_arm: vec![Vec::new(); names.len()], names, ..Costs::default() };
-        self.begin(&contest.what);
-        let key = serde_json::json!({
-            "row": "contest", "what": contest.what, "arms": costs.names, "blocks": contest.blocks,
+    pub fn contest(
+        &mut self,
+        mut contest: Contest<'_>,
+        results: &mut Results,
+    ) -> Result<bool, Fault> {
+        let what = contest.what.clone();
+        let names: Vec<String> = contest.arms.iter().map(|arm| arm.0.clone()).collect();
+        self.begin(&what);
+        let mut key = serde_json::json!({
+            "row": "contest", "what": what, "arms": names, "blocks": contest.blocks,
         });
-        let known = if contest.notes { None } else { self.known(&key) };
-        if let Some(Known { costs: by_arm, twin, conditions }) = known {
-            self.step(&format!("{}, known", contest.what));
-            return Ok(Some(Costs { by_arm, twin, conditions: Some(conditions), ..costs }));
+        let found = match self.known(&key) {
+            Some(found) => {
+                self.step(&format!("{what}, known"));
+                found
+            }
+            None => {
+                let found = self.measured(&mut contest)?;
+                if self.stopped() {
+                    return Ok(false);
+                }
+                let costs = |runs: &Vec<Figures>| -> Vec<f64> {
+                    runs.iter().filter_map(|it| it.get(NS).copied()).collect()
+                };
+                let mut costs: Vec<Vec<f64>> = found.runs.iter().map(costs).collect();
+                key["twin"] = serde_json::json!(costs.pop());
+                key["costs"] = serde_json::json!(costs);
+                key["runs"] = serde_json::json!(found.runs);
+                key["conditions"] = serde_json::json!(found.conditions);
+                self.record(&key)?;
+                self.quiet.counts(&found.conditions);
+                found
+            }
+        };
+        let arms = names.iter().map(String::as_str).chain([TWIN]);
+        for (arm, runs) in arms.zip(found.runs) {
+            (0..).zip(runs).for_each(|(block, figures)| results.add(arm, &what, block, figures));
         }
+        results.base(&what, &names[0]);
+        let ran = &mut self.contests;
+        ran.blocks = Some(ran.blocks.map_or(contest.blocks as usize, |it| {
+            it.min(contest.blocks as usize)
+        }));
+        ran.floor = ran.floor.max(results.floor(NS, &what));
+        ran.foreign = ran.foreign.max(found.conditions.foreign.unwrap_or(0.0));
+        ran.steal = ran.steal.max(found.conditions.steal.unwrap_or(0.0));
+        Ok(true)
+    }
+
+    fn measured(&mut self, contest: &mut Contest<'_>) -> Result<Known, Fault> {
         let watch = Watch::start();
         let mut rng = Rng::new(u64::from(self.settings().seed));
+        let count = contest.arms.len();
+        let mut runs: Vec<Vec<Figures>> = vec![Vec::new(); count + 1];
         for block in 0..=contest.blocks {
-            if self.stopped() {
-                break;
-            }
-            let mut block_costs = vec![f64::NAN; contest.arms.len() + 1];
-            for at in rng.order(block_costs.len()) {
+            for at in rng.order(runs.len()) {
+                if self.stopped() {
+                    break;
+                }
                 // The last is the twin: the baseline once more.
-                let arm = if at == contest.arms.len() { 0 } else { at };
-                block_costs[at] = (contest.arms[arm].run)()?;
+                let figures = (contest.arms[if at == count { 0 } else { at }].1)()?;
+                if block > 0 {
+                    runs[at].push(figures);
+                }
             }
             if block > 0 {
-                costs.twin.extend(block_costs.pop());
-                costs.by_arm.iter_mut().zip(block_costs).for_each(|(all, cost)| all.push(cost));
                 self.step(&format!("{}, block {block}", contest.what));
             }
         }
-        let conditions = watch.stop();
-        if !self.stopped() {
-            self.record(&serde_json::json!({
-                "row": "contest", "what": contest.what, "arms": costs.names,
-                "blocks": contest.blocks, "costs": costs.by_arm, "twin": costs.twin,
-                "conditions": conditions,
-            }))?;
-        }
-        self.quiet.counts(&conditions);
-        costs.conditions = Some(conditions);
-        Ok((!costs.twin.is_empty()).then_some(costs))
+        Ok(Known { runs, conditions: watch.stop() })
     }
 
-    /// The sentence and the facts of every contest: noise floor, blocks, other activity of the
-    /// machine.
-    pub fn contest_facts(&mut self, all: &[&Costs]) -> Vec<(String, String)> {
+    /// The facts of all contests: noise floor, blocks, other activity of the machine.
+    pub fn contest_facts(&mut self) -> Vec<(String, String)> {
+        let Ran { blocks: Some(blocks), floor, foreign, steal } = self.contests else {
+            return Vec::new();
+        };
         if cfg!(debug_assertions) {
             self.doubt("This program was built with assertions: its times are no figures to cite.");
         }
-        let floor = all.iter().map(|costs| costs.floor()).fold(0.0, f64::max);
-        let blocks = all.iter().map(|costs| costs.twin.len()).min().unwrap_or(0);
-        let foreign = all.iter().filter_map(|it| it.conditions()?.foreign).fold(0.0, f64::max);
-        let steal = all.iter().filter_map(|it| it.conditions()?.steal).fold(0.0, f64::max);
+        let [floor, foreign, steal] = [floor.exp() - 1.0, foreign, steal].map(words::percent);
+        let meanwhile =
+            format!("other programs {foreign} of the machine at most, hypervisor {steal}");
         vec![
             ("Blocks".to_string(), blocks.to_string()),
-            (
-                "A/A floor".to_string(),
-                format!("{} at most, from the baseline's twin", words::percent(floor.exp() - 1.0)),
-            ),
-            (
-                "Meanwhile".to_string(),
-                format!(
-                    "other programs {} of the machine at most, hypervisor {}",
-                    words::percent(foreign),
-                    words::percent(steal)
-                ),
-            ),
+            ("A/A floor".to_string(), format!("{floor} at most, from the baseline's twin")),
+            ("Meanwhile".to_string(), meanwhile),
         ]
     }
-}
-
-/// The costs of a contest for each of `items`, up to the one that the visitor stopped.
-///
-/// # Errors
-/// That of the first contest that fails.
-pub fn each_of<T: Copy>(
-    items: impl IntoIterator<Item = T>,
-    mut contest: impl FnMut(T) -> Result<Option<Costs>, Fault>,
-) -> Result<Vec<(T, Costs)>, Fault> {
-    let mut all = Vec::new();
-    for item in items {
-        let Some(costs) = contest(item)? else { break };
-        all.push((item, costs));
-    }
-    Ok(all)
 }
 
 /// The processor time of this thread, without that of other threads.
@@ -262,30 +195,4 @@ pub fn ns_each(operations: u64, work: impl FnOnce()) -> f64 {
 /// Nanoseconds for each operation, above 0 so that a ratio can be taken of it.
 pub fn each(time: Duration, operations: u64) -> f64 {
     (time.as_nanos() as f64).max(1.0) / operations.max(1) as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(arm: f64, twin: f64) -> Costs {
-        let base: Vec<f64> = (0..8).map(|it| 10.0 + f64::from(it)).collect();
-        let times = |factor: f64| base.iter().map(|it| it * factor).collect::<Vec<f64>>();
-        Costs::new(&["base", "arm"], vec![times(1.0), times(arm)], times(twin))
-    }
-
-    #[test]
-    fn a_verdict_needs_more_than_the_twin_shows() {
-        fn check(arm: f64, twin: f64, want: Verdict) {
-            let costs = sample(arm, twin);
-            let found = costs.against("arm", "base").expect("eight blocks");
-            assert_eq!(costs.verdict(&found), want, "{arm} {twin}");
-        }
-        check(2.0, 1.01, Verdict::Worse);
-        check(0.5, 1.01, Verdict::Better);
-        check(1.02, 1.03, Verdict::Equivalent);
-        check(1.3, 1.5, Verdict::Unresolved);
-        assert_eq!(sample(2.0, 1.0).judged("arm", "base"), "2.00× [2.00, 2.00] costlier");
-        assert_eq!(sample(2.0, 1.0).judged("arm", "another"), words::NONE);
-    }
 }

@@ -2,10 +2,9 @@
 
 use crate::conclusion;
 use crate::exhibit::Fault;
-use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
+use crate::text::{Expectation, FigureText, Filler, PlotText, SectionText, Text, Values};
 use document::{Axis, CameOut, Document, Figure, Finding, Plot, Point, Section, Series, Table};
 use serde::{Deserialize, Serialize};
-use stats::words;
 use stats::{Comparison, median, median_interval};
 
 /// The numbers of an exhibit, without a word; [`Text`] has those.
@@ -48,11 +47,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// Appends a row.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
-    }
-
     /// Appends a series, unless it is empty; a point without a value is left out.
     pub fn series(&mut self, mut series: Series) {
         series.points.retain(|it| it.y.is_finite());
@@ -118,11 +112,6 @@ impl Draft {
         self.values.insert(name.to_string(), value);
     }
 
-    /// Gives them a comparison in words.
-    pub fn compare(&mut self, name: &str, found: Option<&Comparison>) {
-        self.set(name, found.map(words::compared));
-    }
-
     /// Appends a further section.
     pub fn room(&mut self, name: &str, part: Part) {
         self.rooms.push((name.to_string(), part));
@@ -173,14 +162,18 @@ impl Draft {
     }
 
     fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {
-        let finding = |it: &Measured| {
-            let unknown = || Fault::Text(format!("no finding `{}`", it.name));
-            let expected = text.findings.get(&it.name).ok_or_else(unknown)?;
+        let known = |it| {
+            let it: &Measured = it;
+            // A record of an earlier version may have more than this one expects.
+            let expected = text.findings.get(&it.name)?;
+            Some((it, expected))
+        };
+        let finding = |(it, expected): (&Measured, &Expectation)| {
             let came_out = it.came_out.unwrap_or_else(|| expected.meets(it.value, it.range));
             let (name, expected) = (it.name.clone(), filler.fill(&expected.says)?);
             Ok(Finding { name, came_out, value: it.value, range: it.range, expected })
         };
-        self.findings.iter().map(finding).collect()
+        self.findings.iter().filter_map(known).map(finding).collect()
     }
 
     /// Combines the words and the numbers.
@@ -200,18 +193,15 @@ impl Draft {
         facts.retain(|(_, value)| !value.is_empty());
         facts.extend(self.facts.iter().cloned());
         let (conclusion, concluded) = conclusion::of(&findings, text);
-        let room = |(name, part): &(String, Part)| {
-            let text = text.rooms.get(name);
-            let text = text.ok_or_else(|| Fault::Text(format!("no room `{name}`")))?;
-            part.section(&filler, text)
-        };
+        let known = |(name, part)| text.rooms.get::<String>(name).map(|text| (part, text));
+        let room = |(part, text): (&Part, &SectionText)| part.section(&filler, text);
         Ok(Document {
             title: text.title.clone(),
             headline: filler.fill(&text.headline)?,
             published: self.published.figure(&filler, &text.published)?,
             flawed: self.flawed.section(&filler, &text.flawed)?,
             corrected: self.corrected.section(&filler, &text.corrected)?,
-            rooms: self.rooms.iter().map(room).collect::<Result<_, _>>()?,
+            rooms: self.rooms.iter().map(|(name, part)| (name, part)).filter_map(known).map(room).collect::<Result<_, _>>()?,
             why: filler.fill_all(&conclusion::reasons(&findings, text))?,
             conclusion,
             concluded,
@@ -230,9 +220,4 @@ impl Draft {
 pub fn point(x: f64, found: &Comparison) -> Point {
     let range = found.interval.as_ref().map(|range| (range.low, range.high));
     Point { x, y: found.ratio, range }
-}
-
-/// A line at 1 from the first to the last of `positions`: the reference for ratios.
-pub fn one(name: &str, positions: impl IntoIterator<Item = f64>) -> Series {
-    Series::published(name, positions.into_iter().map(|x| (x, 1.0)))
 }

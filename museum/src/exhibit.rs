@@ -1,50 +1,80 @@
-//! The interface of an exhibit, and the reasons why one can fail.
+//! An exhibit: one file of words and a plan; and the reasons why it can fail.
 
 use crate::draft::Draft;
 use crate::law::Scale;
+use crate::results::Results;
 use crate::stage::{Settings, Stage};
 use crate::text::Text;
+use crate::{measure, report};
 use std::time::Duration;
 
 /// A published measurement that can be repeated, with its flaw and without.
-pub trait Exhibit: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Exhibit {
     /// The name on the command line, such as `think-time`.
-    fn name(&self) -> &'static str;
+    name: &'static str,
+    /// Its file, and the same in Korean.
+    pub(crate) files: [&'static str; 2],
+}
 
-    /// The texts: heading, summary, prose for the measurements.
-    fn text(&self) -> Text {
-        // A test reads the file of every exhibit.
-        Text::of(self.name()).unwrap_or_default()
+impl Exhibit {
+    pub(crate) const fn new(name: &'static str, files: [&'static str; 2]) -> Exhibit {
+        Exhibit { name, files }
+    }
+
+    /// The name on the command line, such as `think-time`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The texts: heading, summary, prose for the measurements, and the plan.
+    pub fn text(&self) -> Text {
+        Text::of(self)
     }
 
     /// The effort with these settings.
-    fn effort(&self, settings: &Settings) -> Effort;
+    pub fn effort(&self, settings: &Settings) -> Effort {
+        // A test plans every exhibit.
+        measure::effort(&self.text().plan, settings).unwrap_or_default()
+    }
 
     /// Whether `--clients` changes it.
-    fn has_clients(&self) -> bool {
+    pub fn has_clients(&self) -> bool {
         let sizes = Some((1..=37).collect());
         let crowds = Settings { clients: sizes, ..Settings::default() };
-        self.effort(&crowds) != self.effort(&Settings::default())
+        self.text().plan.clients || self.effort(&crowds) != self.effort(&Settings::default())
     }
 
     /// Whether its clients can come from another machine.
-    fn has_visitors(&self) -> bool {
-        false
+    pub fn has_visitors(&self) -> bool {
+        self.text().plan.visitors
     }
 
     /// Runs it. A stopped stage returns the measurements so far.
     ///
     /// # Errors
     /// If a server or a client fails; see [`Fault`].
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault>;
+    pub fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+        let plan = self.text().plan;
+        let results = measure::run(stage, &plan)?;
+        let scope = plan.scope(stage.settings(), &results)?;
+        report::doubts(&plan, &scope)?.into_iter().for_each(|doubt| stage.doubt(doubt));
+        let mut draft = report::draft(&plan, &scope)?;
+        draft.facts.extend(stage.contest_facts());
+        Ok(draft)
+    }
 
-    /// The draft before anything is measured; a test fills the exhibit's text with it.
-    #[cfg(test)]
-    fn nothing(&self, settings: &Settings) -> Draft;
+    /// The draft before anything is measured.
+    ///
+    /// # Errors
+    /// If an expression of its plan is wrong.
+    pub fn nothing(&self, settings: &Settings) -> Result<Draft, Fault> {
+        let plan = self.text().plan;
+        report::draft(&plan, &plan.scope(settings, &Results::default())?)
+    }
 }
-
 /// The flags among `settings` that would change nothing in this exhibit, each with the reason.
-pub fn ignored(exhibit: &dyn Exhibit, settings: &Settings) -> Vec<(&'static str, &'static str)> {
+pub fn ignored(exhibit: &Exhibit, settings: &Settings) -> Vec<(&'static str, &'static str)> {
     let usual = Settings::default();
     let changes = |other: Settings| exhibit.effort(&other) != exhibit.effort(&usual);
     let shortest = Scale::new(Scale::LEAST).unwrap_or(Scale::WHOLE);
@@ -138,8 +168,8 @@ mod tests {
         let (scale, clients) = (Scale::new(0.5).expect("a scale"), Some(vec![7]));
         let all = Settings { quick: true, scale, clients, ..Settings::default() };
         let found = |flag: &str| -> Vec<&str> {
-            let uses = |it: &&dyn Exhibit| ignored(*it, &all).iter().all(|it| it.0 != flag);
-            EXHIBITS.iter().copied().filter(|it| uses(it)).map(|it| it.name()).collect()
+            let uses = |it: &&Exhibit| ignored(it, &all).iter().all(|it| it.0 != flag);
+            EXHIBITS.iter().filter(|it| uses(it)).map(|it| it.name()).collect()
         };
         let crowds = ["think-time", "staircase", "accept-queue", "workload", "stock-lock"];
         assert!(crowds.iter().all(|name| !found("--quick").contains(name)));
@@ -147,6 +177,6 @@ mod tests {
         assert!(found("--scale").starts_with(&crowds));
         let clients = ["concurrent-clients", "computing-time", "directives"];
         assert_eq!(found("--clients"), [&crowds[..], &clients].concat());
-        assert!(ignored(EXHIBITS[0], &Settings::default()).is_empty());
+        assert!(ignored(&EXHIBITS[0], &Settings::default()).is_empty());
     }
 }

@@ -1,32 +1,11 @@
-//! The results that arithmetic predicts before any measurement.
+//! The fixed times by which a full accept queue delays clients, and waits made shorter.
 //!
-//! Three laws explain most published differences between servers of the course: sleeping clients
-//! bound the throughput, workers that keep their client serve in rounds, and a full accept queue
-//! delays clients by fixed times. The fixed times have changed: since Linux 6.5 the first SYNs are
-//! repeated every second, not after 1, 3 and 7.
+//! Since Linux 6.5 the first SYNs are repeated every second, not after 1, 3 and 7.
 
 use std::time::Duration;
 
 /// The first wait for an answer to a SYN: one second (RFC 6298, section 2.1; `TCP_TIMEOUT_INIT`).
 pub const SYN_WAIT: Duration = Duration::from_secs(1);
-
-/// Rounds in which `workers` serve `clients`, if each worker keeps a client until it leaves:
-/// `ceil(clients / workers)`. Without workers there is no round.
-pub fn rounds(clients: u32, workers: u32) -> u32 {
-    clients.checked_div(workers).map_or(0, |_| clients.div_ceil(workers))
-}
-
-/// The time until the last of `clients` has finished, if each stays for `session` once it has a
-/// worker.
-pub fn staircase(clients: u32, workers: u32, session: Duration) -> Duration {
-    session * rounds(clients, workers)
-}
-
-/// The most requests per second of `clients` that pause for `pause` after each; the server's part
-/// is taken as 0.
-pub fn ceiling_rps(clients: u32, pause: Duration) -> f64 {
-    f64::from(clients) / pause.as_secs_f64()
-}
 
 /// The times of SYN retransmissions, from the first SYN on: the wait stays one second for `linear`
 /// times (`net.ipv4.tcp_syn_linear_timeouts`, 4 since Linux 6.5) and doubles from then on. With 0,
@@ -44,13 +23,6 @@ pub fn syn_steps(linear: u32) -> impl Iterator<Item = Duration> {
 pub fn syn_repeats(connect: Duration, linear: u32) -> u32 {
     let reached = connect + Duration::from_millis(30);
     syn_steps(linear).take_while(|step| *step <= reached).count() as u32
-}
-
-/// The number of `clients` that a queue of `backlog` refuses while the server does not accept.
-/// Linux admits one more than requested: it compares with "greater than" (listen(2),
-/// `sk_acceptq_is_full`).
-pub fn turned_away(clients: u32, backlog: u32) -> u32 {
-    clients.saturating_sub(backlog.saturating_add(1))
 }
 
 /// Waits made shorter, never longer. The kernel's timers do not scale.
@@ -108,22 +80,6 @@ mod tests {
     }
 
     #[test]
-    fn workers_that_keep_their_clients_serve_in_rounds() {
-        let check = |clients, workers, want| assert_eq!(rounds(clients, workers), want);
-        check(0, 10, 0);
-        check(1, 10, 1);
-        check(10, 10, 1);
-        check(11, 10, 2);
-        check(20, 10, 2);
-        check(21, 10, 3);
-        check(5, 0, 0);
-        let session = Duration::from_millis(2_500);
-        assert_eq!(staircase(21, 10, session), Duration::from_millis(7_500));
-        // The report that observed it wrote floor(): with 15 clients that is one session short.
-        assert_eq!(staircase(15, 10, session), 2 * session);
-    }
-
-    #[test]
     fn syns_are_sent_again_at_known_times() {
         assert_eq!(seconds(syn_steps(0)), [1, 3, 7, 15, 31, 63, 127]);
         assert_eq!(seconds(syn_steps(1)), [1, 2, 4, 8, 16, 32, 64]);
@@ -150,16 +106,6 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_holds_one_more_than_it_was_told() {
-        let check = |clients, backlog, want| assert_eq!(turned_away(clients, backlog), want);
-        check(129, 128, 0);
-        check(500, 128, 371);
-        check(1_000, 128, 871);
-        check(1_000, 4_096, 0);
-        check(1, u32::MAX, 0);
-    }
-
-    #[test]
     fn scales_shorten_and_say_so() {
         assert_eq!(Scale::new(0.0), None);
         assert_eq!(Scale::new(1.5), None);
@@ -169,6 +115,5 @@ mod tests {
         assert!(tenth.words().starts_with("scale 0.1: pauses are 1/10 as long"));
         assert_eq!(Scale::WHOLE.words(), "");
         assert!(Scale::new(0.3).expect("it shortens").words().contains("0.3 times"));
-        assert_eq!(ceiling_rps(1_000, Duration::from_secs(1)), 1_000.0);
     }
 }

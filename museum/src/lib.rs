@@ -6,41 +6,38 @@
 //! a number of workers.
 //!
 //! ```text
-//! visit --> Exhibit::show(stage) -> Draft   rows, series, findings: numbers without a word
-//!    |         |
-//!    |         Stage: crowd  the course's clients, a process each       (stage/crowd.rs)
-//!    |                race   randomised blocks of the laboratory         (stage/race.rs)
-//!    \--> Text: exhibits/NAME.toml, its sentences  -> document::Document
-//! law       results of arithmetic                counters  the kernel's counters
-//! course, portfolio, web/study    the published figures
+//! exhibits/NAME.toml   words, expectations, [plan]        exhibits/documents.toml  published figures
+//!        |
+//! visit --> measure::run(plan) -> Results      cells: arm, point, block -> figures
+//!    |         |  crowds   the course's clients, a process each       (stage/crowd.rs)
+//!    |         |  web      servers of pages and their clients         (measure/web.rs)
+//!    |         |  race     randomised blocks of the laboratory
+//!    |         \  code     what no plan can express                   (code/)
+//!    |--> report::draft(plan, Results) -> Draft   rows, series, findings: numbers without a word
+//!    \--> Text: the words, filled with the numbers -> document::Document
 //! ```
 //!
-//! To add an exhibit, add one file beside `think_time.rs` that implements [`Exhibit`], its words in
-//! `exhibits/NAME.toml` and `exhibits/ko/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`].
-//! The list, the command line, the page and the JSON then include it.
+//! To add an exhibit, add its file in `exhibits/` and `exhibits/ko/` and its name in [`EXHIBITS`].
+//! If a plan cannot express its measurement, add a function to [`code`]. The list, the command
+//! line, the page and the JSON then include it.
 
 pub mod artefact;
+mod code;
+mod conclusion;
 pub mod contest;
 pub mod counters;
-pub mod course;
 pub mod draft;
 pub mod exhibit;
-pub mod factors;
 pub mod law;
-pub mod parts;
-pub mod portfolio;
+mod measure;
+mod plan;
+mod query;
+mod report;
+pub mod results;
+mod scope;
 pub mod stage;
 mod text;
 mod visit;
-mod web;
-
-mod accept_queue;
-mod conclusion;
-mod rounded_sleep;
-mod staircase;
-mod stock_lock;
-mod think_time;
-mod workload;
 
 pub use draft::Draft;
 pub use exhibit::{Effort, Exhibit, Fault};
@@ -48,34 +45,26 @@ pub use stage::{Listener, Settings, Stage, is_quiet};
 pub use text::Text;
 pub use visit::{Kept, visit};
 
+macro_rules! exhibits {
+    ($($name:literal)*) => {
+        &[$(Exhibit::new($name, [
+            include_str!(concat!("../exhibits/", $name, ".toml")),
+            include_str!(concat!("../exhibits/ko/", $name, ".toml")),
+        ])),*]
+    };
+}
+
 /// Every exhibit, in the order of a tour.
-pub const EXHIBITS: &[&dyn Exhibit] = &[
-    &think_time::ThinkTime,
-    &staircase::Staircase,
-    &accept_queue::AcceptQueue,
-    &workload::Workload,
-    &stock_lock::StockLock,
-    &rounded_sleep::RoundedSleep,
-    &parts::pool_heap::PoolHeap,
-    &parts::pool_layout::PoolLayout,
-    &parts::false_sharing::FalseSharing,
-    &parts::remote_free::RemoteFree,
-    &parts::path_ladder::PathLadder,
-    &parts::server_factors::ServerFactors,
-    &parts::id_schemes::IdSchemes,
-    &parts::ordered_index::OrderedIndex,
-    &web::three::ThreeServers,
-    &web::clients::ConcurrentClients,
-    &web::computing::ComputingTime,
-    &web::directives::DirectivesTable,
-    &web::mixes::Mixes,
-    &web::band::Band,
-    &web::adaptive::Adaptive,
+pub static EXHIBITS: &[Exhibit] = exhibits![
+    "think-time" "staircase" "accept-queue" "workload" "stock-lock" "rounded-sleep"
+    "pool-heap" "pool-layout" "false-sharing" "remote-free" "path-ladder" "server-factors"
+    "id-schemes" "ordered-index" "three-servers" "concurrent-clients" "computing-time"
+    "directives" "mixes" "spare-band" "automatic-configuration"
 ];
 
 /// The exhibit of that name.
-pub fn by_name(name: &str) -> Option<&'static dyn Exhibit> {
-    EXHIBITS.iter().copied().find(|exhibit| exhibit.name() == name)
+pub fn by_name(name: &str) -> Option<&'static Exhibit> {
+    EXHIBITS.iter().find(|exhibit| exhibit.name() == name)
 }
 
 #[cfg(test)]
@@ -88,7 +77,7 @@ mod tests {
         for (at, exhibit) in EXHIBITS.iter().enumerate() {
             let name = exhibit.name();
             assert!(!name.is_empty() && name != "all" && name.chars().all(plain), "{name}");
-            let same = |other: &&dyn Exhibit| other.name() == name;
+            let same = |other: &Exhibit| other.name() == name;
             assert_eq!(EXHIBITS.iter().position(same), Some(at), "{name}");
             assert!(by_name(name).is_some());
         }
@@ -100,7 +89,11 @@ mod tests {
         let whole = Settings::sample(1.0);
         let short = Settings::sample(0.1);
         for exhibit in EXHIBITS {
-            let (whole, short) = (exhibit.effort(&whole), exhibit.effort(&short));
+            let plan = &exhibit.text().plan;
+            let [whole, short] = [&whole, &short].map(|it| {
+                let effort = measure::effort(plan, it);
+                effort.unwrap_or_else(|why| panic!("{}: {why}", exhibit.name()))
+            });
             assert!(whole.steps > 0 && whole.steps == short.steps, "{}", exhibit.name());
             assert!(whole.time >= short.time && whole.time.as_secs() > 0, "{}", exhibit.name());
         }

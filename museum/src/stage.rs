@@ -15,9 +15,7 @@ mod tree;
 mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
-pub use pace::Census;
 pub use quiet::is_quiet;
-pub use race::{Race, duration as race_duration};
 pub use tree::{Churn, Switches};
 pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
 
@@ -176,6 +174,8 @@ pub struct Stage<'a> {
     servers: u32,
     /// The number of runs on a machine that was not quiet.
     pub(crate) quiet: quiet::Quiet,
+    /// The contests so far.
+    pub(crate) contests: crate::contest::Ran,
     earlier: earlier::Earlier,
 }
 
@@ -221,6 +221,7 @@ impl<'a> Stage<'a> {
             doubts: Vec::new(),
             servers: 0,
             quiet: quiet::Quiet::default(),
+            contests: crate::contest::Ran::default(),
             earlier,
         };
         if stage.placement.is_none() {
@@ -243,11 +244,6 @@ impl<'a> Stage<'a> {
     /// The visitor's choices.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// A wait, scaled.
-    pub fn wait(&self, original: Duration) -> Duration {
-        self.settings.scale.of(original)
     }
 
     /// Whether the visitor has asked to stop.

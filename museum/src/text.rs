@@ -9,30 +9,13 @@
 //! `exhibits/ko/` has the same files in Korean. They need no heading, title or head of a table,
 //! which pages translate by the catalogue of `language`; a test demands all the rest.
 
-use crate::exhibit::Fault;
+use crate::exhibit::{Exhibit, Fault};
+use crate::plan::Plan;
 use document::{CameOut, Conclusion};
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-
-macro_rules! files {
-    ($($name:literal)*) => {
-        &[$((
-            $name,
-            include_str!(concat!("../exhibits/", $name, ".toml")),
-            include_str!(concat!("../exhibits/ko/", $name, ".toml")),
-        )),*]
-    };
-}
-
-/// The files in English and Korean, by the exhibits' names.
-const FILES: &[(&str, &str, &str)] = files![
-    "think-time" "staircase" "accept-queue" "workload" "stock-lock" "rounded-sleep"
-    "pool-heap" "pool-layout" "false-sharing" "remote-free" "path-ladder" "server-factors"
-    "id-schemes" "ordered-index" "three-servers" "concurrent-clients" "computing-time"
-    "directives" "mixes" "spare-band" "automatic-configuration"
-];
 
 /// The texts of an exhibit.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -55,6 +38,8 @@ pub struct Text {
     pub(crate) together: Option<PlotText>,
     pub(crate) rooms: BTreeMap<String, SectionText>,
     pub(crate) findings: BTreeMap<String, Expectation>,
+    /// Its sizes, measurements and numbers.
+    pub(crate) plan: Plan,
     /// It is in Korean, and so must the values be that it is filled with.
     #[serde(skip)]
     pub(crate) is_korean: bool,
@@ -217,22 +202,23 @@ impl Filler {
 }
 
 impl Text {
-    /// The words of an exhibit in English; `None` if there is no such file.
-    pub fn of(name: &str) -> Option<Text> {
-        let (_, text, _) = FILES.iter().find(|it| it.0 == name)?;
-        Some(toml::from_str(text).unwrap_or_else(|why| panic!("exhibits/{name}.toml: {why}")))
+    /// The words of an exhibit in English.
+    pub fn of(exhibit: &Exhibit) -> Text {
+        let name = exhibit.name();
+        toml::from_str(exhibit.files[0]).unwrap_or_else(|why| panic!("exhibits/{name}.toml: {why}"))
     }
 
     /// The same in Korean, with English where pages translate by themselves.
-    pub fn korean(name: &str) -> Option<Text> {
-        let (_, text, korean) = FILES.iter().find(|it| it.0 == name)?;
+    pub fn korean(exhibit: &Exhibit) -> Text {
+        let name = exhibit.name();
         let read = |text: &str| text.parse().map(toml::Value::Table);
+        let [text, korean] = exhibit.files;
         let both = read(text).and_then(|text| Ok((text, read(korean)?)));
         let merged = both.and_then(|(mut text, korean)| {
             lay(&mut text, korean);
             Ok(Text { is_korean: true, ..text.try_into()? })
         });
-        Some(merged.unwrap_or_else(|why| panic!("exhibits/ko/{name}.toml: {why}")))
+        merged.unwrap_or_else(|why| panic!("exhibits/ko/{name}.toml: {why}"))
     }
 }
 
@@ -281,10 +267,13 @@ mod tests {
         }
     }
 
-    /// The strings of a file.
+    /// The strings of a file, without its plan.
     fn read(file: &str) -> Vec<(String, String)> {
         let mut all = Vec::new();
-        strings("", &toml::Value::Table(file.parse().expect("a test reads it whole")), &mut all);
+        let mut table: toml::Table = file.parse().expect("a test reads it whole");
+        // Its strings are expressions.
+        table.remove("plan");
+        strings("", &toml::Value::Table(table), &mut all);
         all
     }
 
@@ -303,24 +292,23 @@ mod tests {
 
     #[test]
     fn every_exhibit_has_its_file_and_every_placeholder_is_filled() {
-        assert_eq!(FILES.len(), EXHIBITS.len());
         for exhibit in EXHIBITS {
             let name = exhibit.name();
-            let text = Text::of(name).unwrap_or_else(|| panic!("expected exhibits/{name}.toml"));
+            let text = exhibit.text();
             let published = &text.published;
             let all = [&text.title, &text.about, &published.document, &published.claim];
             assert!(all.iter().all(|it| !it.is_empty()), "{name}");
             let draft = exhibit.nothing(&Settings::sample(0.1));
+            let draft = draft.unwrap_or_else(|why| panic!("{name}: {why}"));
             let set: BTreeSet<String> = draft.values.keys().map(ToString::to_string).collect();
-            let (_, file, korean) = FILES.iter().find(|it| it.0 == name).expect("found above");
-            let english = read(file);
+            let [english, korean] = exhibit.files.map(read);
             let difference: Vec<String> =
                 named(&english).symmetric_difference(&set).cloned().collect();
             assert!(difference.is_empty(), "{name}: named or set, not both: {difference:?}");
             let document = draft.document(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
             assert!(!document.headline.is_empty() && !document.lesson.is_empty(), "{name}");
-            is_translated(name, &english, &read(korean), &set);
-            let text = Text::korean(name).expect("it was found above");
+            is_translated(name, &english, &korean, &set);
+            let text = Text::korean(exhibit);
             draft.document(&text).unwrap_or_else(|why| panic!("{name}, in Korean: {why}"));
         }
     }

@@ -54,9 +54,9 @@ impl Kept {
     /// # Errors
     /// As [`Kept::document`].
     pub fn shown(&self) -> Result<Document, Fault> {
-        match language::chosen().and_then(|_| Text::korean(&self.exhibit)) {
-            Some(text) => self.written(&text),
-            None => self.document(),
+        match (language::chosen(), crate::by_name(&self.exhibit)) {
+            (Some(_), Some(exhibit)) => self.written(&Text::korean(exhibit)),
+            _ => self.document(),
         }
     }
 
@@ -123,7 +123,7 @@ struct Row {
 /// # Errors
 /// See [`Fault`].
 pub fn visit(
-    exhibit: &dyn Exhibit,
+    exhibit: &Exhibit,
     settings: &Settings,
     room: &Path,
     raw: &Path,

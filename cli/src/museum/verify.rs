@@ -127,7 +127,7 @@ impl Ended {
 }
 
 /// Runs all exhibits that the folder does not hold and the budget allows.
-fn play(args: &Args, exhibits: &[&'static dyn Exhibit], settings: &Settings) -> Result<Ended> {
+fn play(args: &Args, exhibits: &[&'static Exhibit], settings: &Settings) -> Result<Ended> {
     fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let (stop, begun) = (watch()?, Instant::now());
     let mut exhibits = exhibits.to_vec();
@@ -178,7 +178,7 @@ fn play(args: &Args, exhibits: &[&'static dyn Exhibit], settings: &Settings) -> 
 
 /// The settings without those that change nothing in the exhibit: a tour gives each flag to the
 /// exhibits that know it.
-fn suited(exhibit: &dyn Exhibit, settings: &Settings) -> Settings {
+fn suited(exhibit: &Exhibit, settings: &Settings) -> Settings {
     let mut suited = settings.clone();
     for (flag, _) in museum::exhibit::ignored(exhibit, settings) {
         match flag {

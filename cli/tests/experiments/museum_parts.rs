@@ -118,7 +118,7 @@ fn words_are_written_near_and_far() {
 #[test]
 fn objects_find_their_way_home() {
     let visit = Visit::of("remote-free");
-    has(&visit.arms(), &["heap", "pool with a lock", "our shared pool", "the same, sent home"]);
+    has(&visit.arms(), &["heap", "pool with a lock", "pool with magazines"]);
     assert!(visit.document["corrected"].to_string().contains("p99.9"));
 }
 

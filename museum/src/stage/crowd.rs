@@ -2,7 +2,6 @@
 
 use super::{PATIENCE, Stage};
 use crate::counters::{Counters, knocking};
-use crate::course::{Mix, ORDERS};
 use crate::exhibit::Fault;
 use lab::machine::Watch;
 use lab::server::{Process, Server};
@@ -39,7 +38,7 @@ pub struct Crowd {
     /// The pause of each client after an order.
     pub pause: Duration,
     /// The mix of their orders, in the words of `multiclient --mix`.
-    pub mix: &'static str,
+    pub mix: String,
     /// The time for which the server is stopped while they connect.
     pub hold: Option<Hold>,
 }
@@ -83,19 +82,24 @@ struct Met {
     kernel: Counters,
 }
 
-impl Crowd {
-    /// The course's clients with their ten orders, at a server with these flags.
-    pub fn course(name: &str, server: String, clients: u32, pause: Duration, mix: Mix) -> Crowd {
-        let (name, mix) = (name.to_string(), mix.flag());
-        Crowd { name, server, clients, orders: ORDERS, pause, mix, hold: None }
-    }
-}
-
 impl CrowdRun {
     /// The connect times by step: (lower edge, clients).
     pub fn connects(&self) -> impl Iterator<Item = (Duration, u32)> {
         let edges = (0_u32..).map(|at| Duration::from_millis(50) * at);
         edges.zip(self.connect_50ms.iter().copied()).filter(|(_, clients)| *clients > 0)
+    }
+
+    /// Connected clients over time, seconds.
+    pub fn steps(&self) -> Vec<(f64, f64)> {
+        let mut all = 0;
+        let mut points = vec![(0.0, 0.0)];
+        for (edge, count) in self.connects() {
+            let at = edge.as_secs_f64();
+            points.push((at, f64::from(all)));
+            all += count;
+            points.push((at + 0.05, f64::from(all)));
+        }
+        points
     }
 
     /// Clients by how often their SYN was sent again; the index is the number of repetitions.
@@ -182,7 +186,7 @@ impl Stage<'_> {
             "--orders",
             &orders,
         ];
-        let more = ["--pause", &pause, "--mix", crowd.mix, "--seed", &seed];
+        let more = ["--pause", &pause, "--mix", &crowd.mix, "--seed", &seed];
         let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
         self.send(&command, server.process.folder())
     }

@@ -1,0 +1,138 @@
+//! A swarm by the real tool against the course's servers: Locust without its page, and its summary.
+
+use crate::exhibit::Fault;
+use crate::measure::{known, python};
+use crate::query::items;
+use crate::results::Results;
+use crate::scope::Scope;
+use crate::stage::{Stage, Up};
+use lab::server::Process;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The script of the swarm.
+const FILE: &str = include_str!("../../artefact/ramp.py");
+/// Starting Python and its packages takes a while on a busy machine.
+const SLACK: Duration = Duration::from_secs(60);
+/// The interval of the check whether it has ended.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// The swarm's measurements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Swarm {
+    /// Requests, failed ones too.
+    pub requests: u64,
+    /// Failed requests.
+    pub failures: u64,
+    /// Mean of the response times, milliseconds.
+    pub mean_ms: f64,
+    /// Requests a second.
+    pub rps: f64,
+    /// The first failure.
+    pub first: Option<FirstError>,
+}
+
+/// The first failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstError {
+    /// Requests before it.
+    pub after_requests: u64,
+    /// Users at the time.
+    pub users: u64,
+    /// Python's message.
+    pub words: String,
+}
+
+/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, separated by colons, or the one
+/// on the path.
+pub fn program() -> Option<PathBuf> {
+    let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
+    let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);
+    named.filter(|it| it.is_file()).or_else(|| which::which("locust").ok())
+}
+
+pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
+    if program().is_none() {
+        stage.doubt("No Locust is on the path or in ROUNDHOUSE_LOCUST, so only our own swarm ran.");
+        return Ok(());
+    }
+    let (users, rate) = (scope.number("users")? as u32, scope.number("rate")? as u32);
+    let span = scope.time("span")?;
+    for server in items(&scope.eval("swarmed")?) {
+        let words: Vec<String> = items(&server).iter().map(ToString::to_string).collect();
+        let [name, group, flags] = &words[..] else { continue };
+        if stage.stopped() || which::which("python3").is_err() {
+            break;
+        }
+        let what = format!("{name}, {group}, by Locust");
+        stage.begin(&what);
+        let up = stage.boot(&python(name, flags))?;
+        let Some(found) = swarm(stage, &up, (users, rate), span, 8_192)? else { break };
+        let server = format!("{name}, {group}");
+        stage.record(&serde_json::json!({"row": "locust", "server": server, "run": found}))?;
+        stage.step(&format!("{what}: {} requests/s", stats::words::number(found.rps)));
+        let first = found.first.as_ref();
+        let figures = [
+            ("rps", Some(found.rps)),
+            ("whole_ms", Some(found.mean_ms)),
+            ("answered", Some(found.requests as f64)),
+            ("before", first.map(|it| it.after_requests as f64)),
+            ("users", first.map(|it| it.users as f64)),
+        ];
+        results.add(&format!("{server}, by Locust"), "locust", 0, known(figures));
+        let words = first.map_or("nothing failed".to_string(), |it| it.words.clone());
+        results.cell(&format!("{server}, by Locust"), "locust").notes.push(words);
+    }
+    Ok(())
+}
+
+/// Runs a swarm of `users`, which grows by `rate` a second, against a server for `span`.
+///
+/// # Errors
+/// If the tool prints no summary.
+fn swarm(
+    stage: &Stage<'_>,
+    up: &Up,
+    (users, rate): (u32, u32),
+    span: Duration,
+    descriptors: u32,
+) -> Result<Option<Swarm>, Fault> {
+    let Some(program) = program() else { return Ok(None) };
+    let file = up.dir.join("ramp.py");
+    fs::write(&file, FILE)
+        .map_err(|why| Fault::File(format!("cannot write {}: {why}", file.display())))?;
+    let script = format!("ulimit -n {descriptors}; exec \"$@\"");
+    let mut command = stage.pinned(true);
+    command.extend(["sh", "-c", &script, "sh"].map(String::from));
+    command.extend([program.display().to_string(), "-f".to_string(), file.display().to_string()]);
+    let numbers = [users.to_string(), rate.to_string(), format!("{}s", span.as_secs().max(1))];
+    for (flag, number) in ["-u", "-r", "-t"].into_iter().zip(numbers) {
+        command.extend([flag.to_string(), number]);
+    }
+    let host = format!("http://{}", up.server.address);
+    command.extend(["--headless", "--only-summary", "-L", "ERROR", "-H"].map(String::from));
+    command.push(host);
+    let mut swarm = Process::start(&command, &up.dir, "locust").map_err(Fault::Clients)?;
+    let begun = Instant::now();
+    while swarm.ended().is_none() {
+        if stage.stopped() {
+            return Ok(None);
+        }
+        if begun.elapsed() > span + SLACK {
+            return Err(Fault::Clients("Locust did not end in time".to_string()));
+        }
+        sleep(GLANCE);
+    }
+    let text = swarm.output();
+    let line = text.lines().rev().find(|line| line.starts_with("{\"requests\""));
+    match line.and_then(|line| serde_json::from_str(line).ok()) {
+        Some(found) => Ok(Some(found)),
+        None => Err(Fault::Clients(format!(
+            "expected a line of JSON from Locust, found: {}",
+            swarm.complaint()
+        ))),
+    }
+}

@@ -1,0 +1,234 @@
+//! A* and jump point search as published, repaired rung by rung up to this project's searches; all
+//! lengths are checked.
+
+use super::{blocks, list, whole};
+use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
+use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
+use crate::contest::{Contest, ns_each};
+use crate::exhibit::Fault;
+use crate::query::{float, items};
+use crate::results::{Figures, Results};
+use crate::scope::Scope;
+use crate::stage::Stage;
+use grid::movingai::{Map, scenario};
+use grid::{Cell, Corners, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use minijinja::Value;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+/// The rungs on the published maps, from the foot.
+const RUNGS: [&str; 11] = [
+    "A* as published",
+    "JPS as published",
+    "A*, lists, right",
+    "+ nodes from a pool",
+    "ordered map, hash",
+    "binary heap, hash",
+    "heap, array by cell",
+    "the same, Manhattan",
+    "our A*",
+    "our JPS",
+    "our JPS+",
+];
+const OURS: [usize; 3] = [8, 9, 10];
+/// Names of the searches that are tried in a straight line.
+const STRAIGHT: [&str; 4] = ["A* as published", "JPS as published", "our A*", "our JPS"];
+/// Queries of a map from a set, spread over its scenario.
+const SAMPLE: usize = 12;
+/// The variable that names the folder of maps.
+const MAPS_AT: &str = "ROUNDHOUSE_MAPS";
+
+pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
+    let blocks = blocks(scope)?;
+    for query in items(&scope.eval("portfolio.queries")?) {
+        let query = Query::of(&query);
+        if !climb(stage, &query, (blocks, whole(scope, "again")?), results)? {
+            return Ok(());
+        }
+    }
+    straight(stage, &list(scope, "tiles")?, (blocks, whole(scope, "times_straight")?), results)?;
+    let mut maps = Vec::new();
+    for file in scenarios(whole(scope, "maps_max")? as usize) {
+        if let Some(map) = course(stage, &file, results)? {
+            maps.push(map);
+        }
+    }
+    results.set("maps", maps);
+    Ok(())
+}
+
+/// One of the published queries.
+struct Query {
+    name: String,
+    is_maze: bool,
+    goal: Cell,
+}
+
+impl Query {
+    fn of(query: &Value) -> Query {
+        let of = |name: &str| query.get_attr(name).unwrap_or_default();
+        let goal: Vec<f64> = items(&of("goal")).iter().filter_map(float).collect();
+        let goal = Cell::new(goal[0] as u16, goal[1] as u16);
+        Query { name: of("name").to_string(), is_maze: of("maze").is_true(), goal }
+    }
+}
+
+/// A count of a search beside its times: the same in every block.
+fn note(results: &mut Results, arm: &str, point: &str, name: &str, value: f64) {
+    results.add(arm, point, 0, Figures::from([(name.to_string(), value)]));
+}
+
+const COURSE: [&str; 4] = ["heap, array by cell", "our A*", "our JPS", "our JPS+"];
+
+fn bad(why: impl std::fmt::Display) -> Fault {
+    Fault::File(format!("cannot use a map: {why}"))
+}
+
+/// A search of ours, with its result in the form of the others.
+fn ours<R: Rule>(
+    searcher: &mut Searcher<R>,
+    grid: &Grid,
+    method: Method<'_, R>,
+    (from, to): (Cell, Cell),
+) -> Found {
+    let cells = match searcher.find(grid, method, from, to) {
+        Ok(Some(path)) => path.steps().collect(),
+        Ok(None) | Err(_) => Vec::new(),
+    };
+    Found { cells, expanded: searcher.stats().expanded }
+}
+
+/// A search that persists from query to query.
+type Find<'g> = Box<dyn FnMut(Cell, Cell) -> Found + 'g>;
+
+fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
+    let rule = Corners::OneObstacle;
+    let mut pooled = Pooled::default();
+    let mut dense = Dense::new(grid, Estimate::Octile);
+    let mut hasty = Dense::new(grid, Estimate::Manhattan);
+    let [mut plain, mut jumping, mut looking] = [(); 3].map(|()| Searcher::<OneObstacle>::new());
+    vec![
+        Box::new(move |from, to| astar(grid, rule, from, to, NONE)),
+        Box::new(move |from, to| jps(grid, rule, from, to)),
+        Box::new(move |from, to| astar(grid, rule, from, to, ALL)),
+        Box::new(move |from, to| pooled.find(grid, rule, from, to)),
+        Box::new(move |from, to| ordered(grid, rule, from, to)),
+        Box::new(move |from, to| hashed(grid, rule, from, to)),
+        Box::new(move |from, to| dense.find(grid, rule, from, to)),
+        Box::new(move |from, to| hasty.find(grid, rule, from, to)),
+        Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
+        Box::new(move |from, to| ours(&mut jumping, grid, Method::Jps, (from, to))),
+        Box::new(move |from, to| ours(&mut looking, grid, Method::JpsPlus(table), (from, to))),
+    ]
+}
+
+fn climb(
+    stage: &mut Stage<'_>,
+    query: &Query,
+    (blocks, again): (u32, u64),
+    results: &mut Results,
+) -> Result<bool, Fault> {
+    let map = Map::parse(grid::PORTFOLIO_MAPS[usize::from(query.is_maze)]).map_err(bad)?;
+    let grid = map.grid().map_err(bad)?;
+    let (from, to) = (Cell::new(0, 0), query.goal);
+    let table = Jumps::<OneObstacle>::of(&grid);
+    let rule = Corners::OneObstacle;
+    let mut contest = Contest::new(query.name.clone(), blocks);
+    for (at, (name, mut find)) in RUNGS.into_iter().zip(rungs(&grid, &table)).enumerate() {
+        let found = find(from, to);
+        if let Some(length) = found.length(&grid, rule) {
+            note(results, name, &query.name, "length", length);
+        }
+        note(results, name, &query.name, "expanded", f64::from(found.expanded));
+        // Quick searches are repeated until they can be timed.
+        let times = if OURS.contains(&at) { again } else { 1 };
+        let times = times * if found.expanded < 150 { 10 } else { 1 };
+        contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
+    }
+    stage.contest(contest, results)
+}
+
+fn repeat(times: u64, find: &mut Find<'_>, from: Cell, to: Cell) {
+    for _ in 0..times {
+        black_box(find(black_box(from), to));
+    }
+}
+
+/// Both kinds of search in a straight line without obstacles.
+fn straight(
+    stage: &mut Stage<'_>,
+    tiles: &[usize],
+    (blocks, times): (u32, u64),
+    results: &mut Results,
+) -> Result<(), Fault> {
+    let grid = Grid::new(80, 40).map_err(bad)?;
+    let table = Jumps::<OneObstacle>::of(&grid);
+    for &tiles in tiles {
+        let (from, to) = (Cell::new(20, 20), Cell::new(20 + tiles as u16, 20));
+        let mut contest = Contest::new(format!("{tiles} tiles in a row"), blocks);
+        for (name, mut find) in RUNGS.into_iter().zip(rungs(&grid, &table)) {
+            if STRAIGHT.contains(&name) {
+                contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
+            }
+        }
+        if !stage.contest(contest, results)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The scenarios of the folder that the environment names.
+fn scenarios(most: usize) -> Vec<PathBuf> {
+    let Some(folder) = std::env::var_os(MAPS_AT) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
+    files.retain(|it| it.extension().is_some_and(|ending| ending == "scen"));
+    files.sort();
+    files.truncate(most);
+    files
+}
+
+/// Searches on a map of a set; its name and the number of queries.
+fn course(
+    stage: &mut Stage<'_>,
+    file: &Path,
+    results: &mut Results,
+) -> Result<Option<(String, usize)>, Fault> {
+    let read =
+        |path: &Path| std::fs::read(path).map_err(|why| bad(format!("{}: {why}", path.display())));
+    let grid = Map::parse(&read(&file.with_extension(""))?).map_err(bad)?.grid().map_err(bad)?;
+    let mut queries = scenario(&read(file)?).map_err(bad)?;
+    let every = queries.len().div_ceil(SAMPLE).max(1);
+    queries = queries.into_iter().rev().step_by(every).collect();
+    let table = Jumps::<NoObstacle>::of(&grid);
+    let mut dense = Dense::new(&grid, Estimate::Octile);
+    let [mut plain, mut jumping, mut looking] = [(); 3].map(|()| Searcher::<NoObstacle>::new());
+    let (grid, table) = (&grid, &table);
+    let finds: [Find<'_>; 4] = [
+        Box::new(move |from, to| dense.find(grid, Corners::NoObstacle, from, to)),
+        Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
+        Box::new(move |from, to| ours(&mut jumping, grid, Method::Jps, (from, to))),
+        Box::new(move |from, to| ours(&mut looking, grid, Method::JpsPlus(table), (from, to))),
+    ];
+    let name = file.file_name().unwrap_or_default().to_string_lossy().replace(".map.scen", "");
+    let mut contest = Contest::new(name.clone(), stage.settings().rounds(6));
+    for (arm, mut find) in COURSE.into_iter().zip(finds) {
+        let mut optimal = 0;
+        for query in &queries {
+            let length = find(query.from, query.to).length(grid, Corners::NoObstacle);
+            let is_right = |it: f64| (it - query.length).abs() <= query.tolerance;
+            optimal += u32::from(length.is_some_and(is_right));
+        }
+        note(results, arm, &name, "optimal", optimal.into());
+        let queries = &queries;
+        contest.arm(arm, move || {
+            ns_each(queries.len() as u64, || {
+                for query in queries {
+                    black_box(find(query.from, query.to));
+                }
+            })
+        });
+    }
+    Ok(stage.contest(contest, results)?.then(|| (name, queries.len())))
+}

@@ -1,0 +1,487 @@
+//! Queries over the results of an exhibit, as functions of the expressions in its file.
+//!
+//! An expression is one of minijinja. `of('rps')` is the list of a figure by block, of the arm and
+//! the point in scope or of those that are named; `ratio(a, b)` compares two lists block by block;
+//! `said(list)` is its median in words. What was not measured is `none`, and every function of
+//! `none` is `none`, so a sentence without its number is left out rather than wrong.
+
+use crate::results::{self, Results};
+use minijinja::value::{Object, ObjectRepr, Rest, Value};
+use minijinja::{Environment, Error, State};
+use stats::{Comparison, median, median_interval, words};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A comparison as a value: in text its ratio with the interval.
+#[derive(Clone, Debug)]
+pub struct Compared(pub Comparison);
+
+impl Object for Compared {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let interval = self.0.interval.as_ref();
+        match key.as_str()? {
+            "ratio" => Some(Value::from(self.0.ratio)),
+            "low" => Some(interval.map_or(Value::from(()), |it| Value::from(it.low))),
+            "high" => Some(interval.map_or(Value::from(()), |it| Value::from(it.high))),
+            // Whether the interval leaves no effect out.
+            "sure" => Some(Value::from(interval.is_some_and(|it| it.low > 1.0 || it.high < 1.0))),
+            _ => None,
+        }
+    }
+
+    fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&words::compared(&self.0))
+    }
+}
+
+/// The comparison in a value.
+pub fn comparison(value: &Value) -> Option<&Comparison> {
+    value.downcast_object_ref::<Compared>().map(|it| &it.0)
+}
+
+/// A number as a value: a whole one prints without a point.
+pub fn number(value: Option<f64>) -> Value {
+    match value.filter(|it| it.is_finite()) {
+        None => Value::from(()),
+        Some(it) if it.fract() == 0.0 && it.abs() < 1e15 => Value::from(it as i64),
+        Some(it) => Value::from(it),
+    }
+}
+
+/// The number in a value: a comparison's is its ratio.
+pub fn float(value: &Value) -> Option<f64> {
+    match comparison(value) {
+        Some(it) => Some(it.ratio),
+        None => f64::try_from(value.clone()).ok(),
+    }
+}
+
+/// The items of a list; none of anything else.
+pub fn items(value: &Value) -> Vec<Value> {
+    let is_list = value.kind() == minijinja::value::ValueKind::Seq;
+    value.try_iter().ok().filter(|_| is_list).map(Iterator::collect).unwrap_or_default()
+}
+
+/// The numbers of a list by block.
+pub fn floats(value: &Value) -> Vec<Option<f64>> {
+    items(value).iter().map(float).collect()
+}
+
+/// Those that were measured.
+pub fn measured(value: &Value) -> Vec<f64> {
+    floats(value).into_iter().flatten().collect()
+}
+
+fn list(values: impl IntoIterator<Item = Option<f64>>) -> Value {
+    let values: Vec<Value> = values.into_iter().map(number).collect();
+    if values.is_empty() { Value::from(()) } else { Value::from(values) }
+}
+
+fn compared(found: Option<Comparison>) -> Value {
+    found.map_or(Value::from(()), |it| Value::from_object(Compared(it)))
+}
+
+fn text(words: Option<String>) -> Value {
+    words.map_or(Value::from(()), Value::from)
+}
+
+/// The median in words, with its interval where there are enough values and they differ.
+pub fn said(values: &[f64]) -> Option<String> {
+    let middle = words::number(median(values)?);
+    let ends = median_interval(values).map(|it| [it.low, it.high].map(words::number));
+    Some(match ends {
+        Some([low, high]) if low != middle || high != middle => format!("{middle} [{low}, {high}]"),
+        _ => middle,
+    })
+}
+
+/// Which cell: what was named, or the arm and point in scope.
+fn place(state: &State, named: &[Value]) -> [String; 2] {
+    let at = |index: usize, name: &str| {
+        let named = named.get(index).filter(|it| !it.is_none()).cloned();
+        named.or_else(|| state.lookup(name)).map_or(String::new(), |it| it.to_string())
+    };
+    [at(0, "arm"), at(1, "point")]
+}
+
+/// Adds all functions over `results`.
+pub fn add(environment: &mut Environment<'static>, results: &Arc<Results>) {
+    of_cells(environment, results);
+    of_pairs(environment, results);
+    of_lists(environment);
+    of_choice(environment);
+    forms(environment);
+}
+
+fn of_cells(environment: &mut Environment<'static>, results: &Arc<Results>) {
+    let all = results.clone();
+    environment.add_function("of", move |state: &State, figure: &str, named: Rest<Value>| {
+        let [arm, point] = place(state, &named);
+        list(all.of(figure, &arm, &point))
+    });
+    let all = results.clone();
+    environment.add_function("shown", move |state: &State, figure: &str, named: Rest<Value>| {
+        let [arm, point] = place(state, &named);
+        let values: Vec<f64> = all.of(figure, &arm, &point).into_iter().flatten().collect();
+        text(said(&values))
+    });
+    let all = results.clone();
+    environment.add_function("has", move |state: &State, named: Rest<Value>| {
+        let [arm, point] = place(state, &named);
+        all.find(&arm, &point).is_some()
+    });
+    let all = results.clone();
+    environment.add_function("line", move |state: &State, name: &str, named: Rest<Value>| {
+        let [arm, point] = place(state, &named);
+        let points = all.find(&arm, &point).and_then(|it| it.lines.get(name));
+        let points = points.into_iter().flatten();
+        Value::from(points.map(|(x, y)| Value::from(vec![*x, *y])).collect::<Vec<_>>())
+    });
+    let all = results.clone();
+    environment.add_function("notes", move |state: &State, named: Rest<Value>| {
+        let [arm, point] = place(state, &named);
+        let notes = all.find(&arm, &point).map(|it| it.notes.clone()).unwrap_or_default();
+        Value::from(notes)
+    });
+    let all = results.clone();
+    environment.add_function(
+        "effect",
+        move |figure: &str, switch: u32, runs: Vec<Value>, point: &str| {
+            let run = |it: &Value| {
+                let run = items(it);
+                Some((all.of(figure, run.first()?.as_str()?, point), float(run.get(1)?)? as u32))
+            };
+            let runs: Vec<_> = runs.iter().filter_map(run).collect();
+            compared(results::effect(&runs, switch))
+        },
+    );
+}
+
+fn of_pairs(environment: &mut Environment<'static>, results: &Arc<Results>) {
+    environment.add_function("ratio", |one: &Value, other: &Value| {
+        compared(results::ratio(&floats(one), &floats(other)))
+    });
+    let all = results.clone();
+    environment.add_function(
+        "against",
+        move |state: &State, figure: &str, arm: &str, other: &str, points: Rest<Value>| {
+            let [_, point] = place(state, &[Value::from(()), named(&points, 0)]);
+            let second = named(&points, 1);
+            let second = if second.is_none() { point.clone() } else { second.to_string() };
+            let [one, two] = [all.of(figure, arm, &point), all.of(figure, other, &second)];
+            compared(results::ratio(&one, &two))
+        },
+    );
+    // The place at which `arm` becomes as cheap as `other`: the straight line between two of the
+    // growing places, on logarithmic axes, in each block; none unless every block has one.
+    let all = results.clone();
+    environment.add_function(
+        "crossing",
+        move |figure: &str, arm: &str, other: &str, places: &Value| {
+            let at = |place: f64| {
+                let point = format!("{place} bytes");
+                let [one, two] = [arm, other].map(|it| all.of(figure, it, &point));
+                let logs = one.into_iter().zip(two);
+                logs.map(|(one, two)| Some((place.ln(), (one? / two?).ln()))).collect()
+            };
+            let places: Vec<Vec<Option<(f64, f64)>>> =
+                measured(places).into_iter().map(at).collect();
+            let blocks = places.iter().map(Vec::len).min().unwrap_or(0);
+            let found: Option<Vec<f64>> = (0..blocks)
+                .map(|block| {
+                    let line: Vec<_> = places.iter().filter_map(|it| it[block]).collect();
+                    crossing(&line)
+                })
+                .collect();
+            list(found.unwrap_or_default().into_iter().map(Some))
+        },
+    );
+    // A ratio the other way round: of rates in place of costs.
+    environment.add_function("inverse", |it: &Value| {
+        let logs = comparison(it).map(|it| it.log_ratios.clone()).unwrap_or_default();
+        let pairs: Vec<(f64, f64)> = logs.iter().map(|log| ((-log).exp(), 1.0)).collect();
+        compared(stats::compare(&pairs, 1_000, 1))
+    });
+    let all = results.clone();
+    environment.add_function(
+        "verdict",
+        move |state: &State, figure: &str, arm: &str, other: &str, points: Rest<Value>| {
+            let [_, point] = place(state, &[Value::from(()), named(&points, 0)]);
+            let [one, two] = [arm, other].map(|it| all.of(figure, it, &point));
+            let word = results::ratio(&one, &two).map(|it| all.judge(&it, figure, &point));
+            text(word.map(|it| cost_word(it).to_string()))
+        },
+    );
+    environment.add_function("judged", |state: &mut State, args: Rest<Value>| {
+        let call = |state: &mut State, name: &str| {
+            let function = state.lookup(name).unwrap_or_default();
+            function.call(state, &args)
+        };
+        let found = call(state, "against")?;
+        let verdict = call(state, "verdict")?;
+        let is_known = comparison(&found).is_some();
+        Ok::<Value, Error>(text(is_known.then(|| format!("{found} {verdict}"))))
+    });
+}
+
+/// Where a line of logarithms last passes 0 downwards.
+fn crossing(line: &[(f64, f64)]) -> Option<f64> {
+    let two = line.windows(2).rfind(|two| two[0].1 > 0.0 && two[1].1 <= 0.0)?;
+    let [(x, y), (far, low)] = [two[0], two[1]];
+    Some((x + (far - x) * y / (y - low)).exp())
+}
+
+fn named(points: &[Value], at: usize) -> Value {
+    points.get(at).cloned().unwrap_or(Value::from(()))
+}
+
+/// A verdict on costs, in a word.
+fn cost_word(verdict: stats::Verdict) -> &'static str {
+    match verdict {
+        stats::Verdict::Better => "cheaper",
+        stats::Verdict::Worse => "costlier",
+        stats::Verdict::Equivalent => "equivalent",
+        stats::Verdict::Unresolved => "unresolved",
+    }
+}
+
+/// A function of two lists by block, or of a list and a number.
+fn paired(one: &Value, other: &Value, of: fn(f64, f64) -> f64) -> Value {
+    match (float(one), float(other)) {
+        (Some(one), Some(other)) => number(Some(of(one, other))),
+        (None, Some(other)) => list(floats(one).into_iter().map(|one| Some(of(one?, other)))),
+        (Some(one), None) => list(floats(other).into_iter().map(|other| Some(of(one, other?)))),
+        (None, None) => {
+            let pairs = floats(one).into_iter().zip(floats(other));
+            list(pairs.map(|(one, other)| Some(of(one?, other?))))
+        }
+    }
+}
+
+/// A function of all values of one block, block by block.
+fn across(lists: &Value, of: fn(&[f64]) -> f64) -> Value {
+    let lists: Vec<Vec<Option<f64>>> = items(lists).iter().map(floats).collect();
+    let blocks = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let whole = |block: usize| lists.iter().map(|it| it[block]).collect::<Option<Vec<f64>>>();
+    list((0..blocks).map(|block| whole(block).map(|values| of(&values))))
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn of_lists(environment: &mut Environment<'static>) {
+    environment.add_function("over", |a: &Value, b: &Value| paired(a, b, |a, b| a / b));
+    environment.add_function("minus", |a: &Value, b: &Value| paired(a, b, |a, b| a - b));
+    environment.add_function("plus", |a: &Value, b: &Value| paired(a, b, |a, b| a + b));
+    environment.add_function("by", |a: &Value, b: &Value| paired(a, b, |a, b| a * b));
+    environment.add_function("larger", |a: &Value, b: &Value| paired(a, b, f64::max));
+    environment.add_function("away", |a: &Value, b: &Value| paired(a, b, |a, b| (a - b).abs()));
+    environment.add_function("nonnegative", |values: &Value| {
+        list(floats(values).into_iter().map(|it| it.filter(|it| *it >= 0.0)))
+    });
+    environment.add_function("ln", |a: &Value| number(float(a).map(f64::ln)));
+    environment.add_function("exp", |a: &Value| number(float(a).map(f64::exp)));
+    environment.add_function("spread", |lists: &Value| {
+        across(lists, |values| most(values) / least(values) - 1.0)
+    });
+    environment.add_function("worst", |lists: &Value| across(lists, most));
+    environment.add_function("total", |lists: &Value| across(lists, |it| it.iter().sum()));
+    environment.add_function("median", |values: &Value| number(median(&measured(values))));
+    environment.add_function("least", |values: &Value| number(Some(least(&measured(values)))));
+    environment.add_function("most", |values: &Value| number(Some(most(&measured(values)))));
+    environment.add_function("mean", |values: &Value| {
+        let values = measured(values);
+        number(Some(values.iter().sum::<f64>() / values.len() as f64))
+    });
+    environment.add_function("sum", |values: &Value| {
+        let values = measured(values);
+        number((!values.is_empty()).then(|| values.iter().sum()))
+    });
+    environment.add_function("flat", |lists: &Value| {
+        Value::from(items(lists).iter().flat_map(items).collect::<Vec<_>>())
+    });
+}
+
+fn of_choice(environment: &mut Environment<'static>) {
+    // The ratio that is farthest from 1.
+    environment.add_function("farthest", |values: &Value| {
+        let far = |it: &Value| float(it).map(|ratio| ratio.ln().abs());
+        let all = items(values).into_iter().filter(|it| far(it).is_some());
+        let cmp = |a: &Value, b: &Value| far(a).unwrap_or(0.0).total_cmp(&far(b).unwrap_or(0.0));
+        all.max_by(cmp).unwrap_or(Value::from(()))
+    });
+    // The same of the second items of rows, and their product.
+    environment.add_function("farthest_row", |rows: &Value| {
+        let far = |row: &Value| items(row).get(1).and_then(float).map(|it| it.ln().abs());
+        let cmp = |a: &Value, b: &Value| far(a).unwrap_or(0.0).total_cmp(&far(b).unwrap_or(0.0));
+        items(rows).into_iter().max_by(cmp).unwrap_or(Value::from(()))
+    });
+    environment.add_function("product", |rows: &Value| {
+        let all = items(rows);
+        let factors = all.iter().filter_map(|row| items(row).get(1).and_then(float));
+        number(Some(factors.product()))
+    });
+    // The number that is farthest from 0.
+    environment.add_function("utmost", |values: &Value| {
+        let values = measured(values).into_iter();
+        number(values.max_by(|a, b| a.abs().total_cmp(&b.abs())))
+    });
+    // The list whose median is largest.
+    environment.add_function("widest", |lists: &Value| {
+        let middle = |it: &Value| {
+            let values = measured(it);
+            (median(&values).unwrap_or(f64::NEG_INFINITY), values.iter().sum::<f64>())
+        };
+        let cmp = |a: &Value, b: &Value| {
+            let [a, b] = [middle(a), middle(b)];
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        };
+        items(lists).into_iter().max_by(cmp).unwrap_or(Value::from(()))
+    });
+    // Rows in the order of their number at `at`, the largest first.
+    environment.add_function("ranked", |rows: &Value, at: usize| {
+        let rank = |row: &Value| items(row).get(at).and_then(float).unwrap_or(f64::NEG_INFINITY);
+        let mut rows = items(rows);
+        rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        Value::from(rows)
+    });
+    // The place of an item in a list, and the item at a place, if there are such.
+    environment.add_function("find", |list: &Value, item: &Value| {
+        let at = items(list).iter().position(|it| it == item);
+        number(at.map(|it| it as f64))
+    });
+    environment.add_function("at", |list: &Value, at: Option<usize>| {
+        at.and_then(|at| items(list).get(at).cloned()).unwrap_or(Value::from(()))
+    });
+    // Pairs of the first of each row and what the map has under its second.
+    environment.add_function("pairs", |rows: &Value, map: &Value| {
+        let pair = |row: &Value| {
+            let row = items(row);
+            let value = row.get(1).and_then(|key| map.get_item(key).ok()).unwrap_or_default();
+            Value::from(vec![row.first().cloned().unwrap_or_default(), value])
+        };
+        Value::from(items(rows).iter().map(pair).collect::<Vec<_>>())
+    });
+    // What most runs had, and how many if not all.
+    environment.add_function("usual", |notes: Vec<String>| {
+        let count = |it: &String| notes.iter().filter(|other| *other == it).count();
+        let usual = notes.iter().max_by_key(|it| count(it));
+        text(usual.map(|it| match count(it) {
+            all if all == notes.len() => it.clone(),
+            some => format!("{it}: {some} of {} runs", notes.len()),
+        }))
+    });
+    // Points of a line, moved up and stretched.
+    environment.add_function("moved", |points: &Value, up: f64, factor: f64| {
+        let point = |it: &Value| match floats(it)[..] {
+            [Some(x), Some(y)] => Value::from(vec![x, (y + up) * factor]),
+            _ => Value::from(()),
+        };
+        Value::from(items(points).iter().map(point).collect::<Vec<_>>())
+    });
+    // The item of a list of lists whose number at `at` is largest, or smallest.
+    environment.add_function("top", |rows: &Value, at: usize| by(rows, at, 1.0));
+    environment.add_function("bottom", |rows: &Value, at: usize| by(rows, at, -1.0));
+}
+
+fn by(rows: &Value, at: usize, sign: f64) -> Value {
+    let rank = |row: &Value| items(row).get(at).and_then(float).map(|it| it * sign);
+    let known = items(rows).into_iter().filter(|row| rank(row).is_some());
+    let cmp = |a: &Value, b: &Value| rank(a).unwrap_or(0.0).total_cmp(&rank(b).unwrap_or(0.0));
+    known.max_by(cmp).unwrap_or(Value::from(()))
+}
+
+fn forms(environment: &mut Environment<'static>) {
+    let mut form = |name: &'static str, of: fn(f64) -> String| {
+        environment.add_function(name, move |it: &Value| text(float(it).map(of)));
+    };
+    form("number", words::number);
+    form("count", |it| words::count(it.round() as u64));
+    form("whole", |it| words::number(it.round()));
+    form("seconds", words::seconds);
+    form("duration", |it| words::span(Duration::from_secs_f64(it.max(0.0))));
+    form("percent", words::percent);
+    form("times", words::ratio);
+    form("micros", words::micros);
+    form("time", words::time);
+    environment.add_function("counted", |number: u64, thing: &str| words::counted(number, thing));
+    environment.add_function("fixed", |it: &Value, digits: usize| {
+        // Zero has no sign.
+        let text = |it: f64| format!("{:.digits$}", if it.abs() < 1e-9 { 0.0 } else { it });
+        self::text(float(it).map(text))
+    });
+    environment.add_function("said", |values: &Value| text(said(&measured(values))));
+    environment.add_function("said_whole", |values: &Value| {
+        let values: Vec<f64> = measured(values).into_iter().map(f64::round).collect();
+        text(said(&values))
+    });
+    environment.add_function("compared", |it: &Value| text(comparison(it).map(words::compared)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Figures;
+
+    fn check(expression: &str, want: &str) {
+        let mut results = Results::default();
+        for block in 0..6 {
+            let base = 100.0 + f64::from(block);
+            for (arm, rps) in [("a", 2.0 * base), ("b", base)] {
+                let figures = Figures::from([("rps".to_string(), rps)]);
+                results.add(arm, "steady", block, figures);
+            }
+        }
+        let mut environment = Environment::new();
+        add(&mut environment, &Arc::new(results));
+        let compiled = environment.compile_expression(expression).expect("an expression");
+        let scope = minijinja::context! { arm => "b", point => "steady" };
+        let found = compiled.eval(scope).unwrap_or_else(|why| panic!("{expression}: {why}"));
+        assert_eq!(found.to_string(), want, "{expression}");
+    }
+
+    #[test]
+    fn cells_are_compared_block_by_block() {
+        check("against('rps', 'a', 'b')", "2.00× [2.00, 2.00]");
+        check("judged('rps', 'a', 'b')", "2.00× [2.00, 2.00] costlier");
+        check("against('rps', 'a', 'b').ratio > 1.99", "True");
+        check("shown('rps')", "102.5 [100, 105]");
+        check("median(of('rps', 'a'))", "205");
+        check("median(over(of('rps', 'a'), of('rps')))", "2");
+        check("percent(median(spread([of('rps', 'a'), of('rps')])))", "100 %");
+        check("number(least([3, 4.5]))", "3");
+        check("top([['x', 1], ['y', 2]], 1)[0]", "y");
+    }
+
+    #[test]
+    fn a_crossing_lies_where_the_ratio_passes_one() {
+        // Twice as dear at 100 bytes, half as dear at 10,000: one at a thousand.
+        let line = [(100.0, 2.0), (10_000.0, 0.5)].map(|(x, y): (f64, f64)| (x.ln(), y.ln()));
+        assert!(crossing(&line).is_some_and(|it| (it - 1000.0).abs() < 1e-6));
+        assert_eq!(crossing(&[line[0], (9.2, 0.1)]), None);
+    }
+
+    #[test]
+    fn what_was_not_measured_stays_unmeasured() {
+        for expression in [
+            "against('rps', 'a', 'c')",
+            "judged('rps', 'a', 'b', 'wobbling')",
+            "shown('inside_ms')",
+            "number(median(over(of('rps', 'c'), 2)))",
+            "percent(median(none))",
+            "farthest([])",
+        ] {
+            check(expression, "None");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! From results to rows, series and findings, as the plan of an exhibit says.
+
+use crate::draft::{Draft, Part};
+use crate::exhibit::Fault;
+use crate::plan::{Drawing, Plan, Rows, Value as Spec};
+use crate::query::{self, comparison, float, items};
+use crate::scope::Scope;
+use document::{CameOut, Mark, Point, Series};
+use minijinja::value::{Value, ValueKind};
+use serde_json::json;
+use stats::{median, median_interval, words};
+
+/// The draft of an exhibit.
+///
+/// # Errors
+/// If an expression of the plan is wrong.
+pub fn draft(plan: &Plan, scope: &Scope) -> Result<Draft, Fault> {
+    let scope = with_lets(plan, scope)?;
+    let mut draft = Draft::default();
+    for (name, spec) in &plan.values {
+        draft.set(name, plain(&value(spec, &scope)?));
+    }
+    for (room, head) in &plan.heads {
+        let head = items(&scope.eval(head)?);
+        part(&mut draft, room).head.extend(head.iter().map(Value::to_string));
+    }
+    for rows in &plan.tables {
+        table(&mut draft, rows, &scope)?;
+    }
+    for (room, names) in &plan.names {
+        let names = items(&value(names, &scope)?);
+        part(&mut draft, room).named(names.iter().map(Value::to_string));
+    }
+    for drawing in &plan.series {
+        draw(&mut draft, drawing, &scope)?;
+    }
+    for (name, spec) in &plan.findings {
+        find(&mut draft, name, spec, &scope)?;
+    }
+    for fact in &plan.facts {
+        scope.each(&fact.each, &mut |scope| {
+            if let Some(text) = scope.text(&fact.text)? {
+                draft.facts.push((scope.words(&fact.name)?, text));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(draft)
+}
+
+fn with_lets(plan: &Plan, scope: &Scope) -> Result<Scope, Fault> {
+    let mut scope = scope.clone();
+    for (name, spec) in &plan.lets {
+        let value = value(spec, &scope)?;
+        scope.set(name, value);
+    }
+    Ok(scope)
+}
+
+/// The reasons for distrust that the plan names and the results give.
+///
+/// # Errors
+/// If an expression of the plan is wrong.
+pub fn doubts(plan: &Plan, scope: &Scope) -> Result<Vec<String>, Fault> {
+    let scope = with_lets(plan, scope)?;
+    let mut doubts = Vec::new();
+    for [condition, text] in &plan.doubts {
+        if scope.eval(condition)?.is_true() {
+            doubts.push(scope.words(text)?);
+        }
+    }
+    Ok(doubts)
+}
+
+/// The part of a draft by its name; a room is made on its first use.
+fn part<'d>(draft: &'d mut Draft, name: &str) -> &'d mut Part {
+    match name {
+        "published" => &mut draft.published,
+        "flawed" => &mut draft.flawed,
+        "corrected" => &mut draft.corrected,
+        "together" => &mut draft.together,
+        room => {
+            let at = draft.rooms.iter().position(|it| it.0 == room).unwrap_or_else(|| {
+                draft.room(room, Part::default());
+                draft.rooms.len() - 1
+            });
+            &mut draft.rooms[at].1
+        }
+    }
+}
+
+/// A value of the plan: an expression, a text, or a list of what a loop yields. What was not
+/// measured is left out of a list.
+fn value(spec: &Spec, scope: &Scope) -> Result<Value, Fault> {
+    let text = |template: &str, scope: &Scope| {
+        let text = scope.text(template)?.filter(|it| !it.is_empty());
+        Ok::<Value, Fault>(text.map_or(Value::from(()), Value::from))
+    };
+    match spec {
+        Spec::Plain(expression) => scope.eval(expression),
+        Spec::Text { text: template } => text(template, scope),
+        Spec::Texts { each, text: template } => {
+            let mut all = Vec::new();
+            scope.each(each, &mut |scope| {
+                all.push(text(template, scope)?);
+                Ok(())
+            })?;
+            all.retain(|it| !it.is_none());
+            Ok(Value::from(all))
+        }
+        Spec::Items { each, take, then } if each.is_empty() => {
+            let mut scope = scope.clone();
+            scope.set("all", scope.eval(take)?);
+            then.as_ref().map_or_else(|| scope.eval("all"), |then| scope.eval(then))
+        }
+        Spec::Items { each, take, then } => {
+            let mut all = Vec::new();
+            scope.each(each, &mut |scope| {
+                all.push(scope.eval(take)?);
+                Ok(())
+            })?;
+            all.retain(|it| !it.is_none());
+            let all = Value::from(all);
+            let Some(then) = then else { return Ok(all) };
+            let mut scope = scope.clone();
+            scope.set("all", all);
+            scope.eval(then)
+        }
+    }
+}
+
+/// A value without objects, as a record has it.
+fn plain(value: &Value) -> serde_json::Value {
+    match (comparison(value), value.kind()) {
+        (Some(it), _) => json!(words::compared(it)),
+        (_, ValueKind::Seq) => items(value).iter().map(plain).collect(),
+        (_, ValueKind::Number) => match value.as_i64() {
+            Some(whole) => json!(whole),
+            None => json!(float(value)),
+        },
+        (_, ValueKind::Map) => {
+            let keys = value.try_iter().into_iter().flatten();
+            keys.map(|key| (key.to_string(), plain(&value.get_item(&key).unwrap_or_default())))
+                .collect()
+        }
+        (_, ValueKind::Bool) => json!(value.is_true()),
+        _ => json!(value.as_str()),
+    }
+}
+
+fn table(draft: &mut Draft, rows: &Rows, scope: &Scope) -> Result<(), Fault> {
+    let part = part(draft, &rows.of);
+    scope.each(&rows.each, &mut |scope| {
+        if let Some(condition) = &rows.if_
+            && !scope.eval(condition)?.is_true()
+        {
+            return Ok(());
+        }
+        let mut cells = Vec::new();
+        for template in &rows.row {
+            cells.push(scope.text(template)?.unwrap_or_else(|| words::NONE.to_string()));
+        }
+        if let Some(more) = &rows.more {
+            let none = |it: &Value| if it.is_none() { words::NONE.into() } else { it.to_string() };
+            cells.extend(items(&scope.eval(more)?).iter().map(none));
+        }
+        part.rows.push(cells);
+        Ok(())
+    })
+}
+
+fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault> {
+    let part = part(draft, &drawing.of);
+    scope.each(&drawing.each, &mut |scope| {
+        if let Some(condition) = &drawing.if_
+            && !scope.eval(condition)?.is_true()
+        {
+            return Ok(());
+        }
+        let mut points = Vec::new();
+        if let Some(all) = &drawing.points {
+            let pairs = items(&scope.eval(all)?);
+            let pairs = pairs.iter().map(query::floats);
+            points.extend(pairs.filter_map(|it| match it[..] {
+                [Some(x), Some(y)] => Some(Point { x, y, range: None }),
+                _ => None,
+            }));
+        }
+        if let Some(y) = &drawing.y {
+            let mut position = 0.0;
+            scope.each(&drawing.over, &mut |scope| {
+                position += 1.0;
+                let x = drawing.x.as_ref().map(|x| scope.number(x)).transpose()?;
+                points.extend(point(x.unwrap_or(position), &scope.eval(y)?));
+                Ok(())
+            })?;
+        }
+        let name = scope.words(&drawing.name)?;
+        let mark = match drawing.mark.as_str() {
+            "bar" => Mark::Bar,
+            "point" => Mark::Point,
+            // A line of one point would not be seen.
+            "line-or-point" if points.len() == 1 => Mark::Point,
+            _ => Mark::Line,
+        };
+        let mut series = match drawing.published {
+            true => Series::published(name, [(0.0, 0.0); 0]),
+            false => Series::measured(name, [(0.0, 0.0); 0]),
+        };
+        series.points = points;
+        part.series(if mark == Mark::Line { series } else { series.drawn_as(mark) });
+        Ok(())
+    })
+}
+
+/// A number, a ratio or a list of a block each, as a point with its interval.
+fn point(x: f64, value: &Value) -> Option<Point> {
+    let interval = |it: stats::Interval| (it.low, it.high);
+    match comparison(value) {
+        Some(it) => Some(crate::draft::point(x, it)),
+        None if value.kind() == ValueKind::Seq => {
+            let values = query::measured(value);
+            Some(Point { x, y: median(&values)?, range: median_interval(&values).map(interval) })
+        }
+        None => Some(Point { x, y: float(value)?, range: None }),
+    }
+}
+
+fn find(draft: &mut Draft, name: &str, spec: &Spec, scope: &Scope) -> Result<(), Fault> {
+    if let Spec::Items { each, take, then: Some(claim) } = spec
+        && each.is_empty()
+    {
+        return decide(draft, name, [take, claim], scope);
+    }
+    let value = value(spec, scope)?;
+    match comparison(&value) {
+        Some(it) => draft.expect_ratio(name, Some(it)),
+        None if value.kind() == ValueKind::Seq => {
+            draft.expect_median(name, &query::measured(&value));
+        }
+        None => draft.expect(name, float(&value)),
+    }
+    Ok(())
+}
+
+/// An expectation that no bound can say: the value, and whether it holds.
+fn decide(
+    draft: &mut Draft,
+    name: &str,
+    [take, claim]: [&String; 2],
+    scope: &Scope,
+) -> Result<(), Fault> {
+    let (value, claim) = (scope.eval(take)?, scope.eval(claim)?);
+    let came_out = match claim.as_str() {
+        Some("costlier" | "cheaper") => CameOut::Yes,
+        Some("equivalent") => CameOut::No,
+        Some(_) => CameOut::Open,
+        None => claim.is_true().into(),
+    };
+    match (comparison(&value), float(&value)) {
+        (Some(it), _) => draft.claim_ratio(name, came_out, it),
+        (None, Some(it)) => draft.claim(name, came_out, it),
+        (None, None) => {}
+    }
+    Ok(())
+}
