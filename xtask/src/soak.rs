@@ -49,50 +49,15 @@ const SOAKS: &[Soak] = &[
         command.args(["--", "soak", "600"]);
         command
     }),
-    ("loom", "every interleaving of locks, pools, rings and tables", || {
-        let line = "test -p roundhouse-memory -p roundhouse-pools --release loom";
+    ("loom", "every interleaving of locks and tables", || {
+        let line = "test -p roundhouse-memory --release loom";
         let mut command = steps::cargo(line.split(' '));
         // Another flag rebuilds everything, so it gets a directory of its own.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
         command
     }),
-    ("sanitizer", "pools and rings under AddressSanitizer", sanitizer),
 ];
-
-/// The tests of the pools, compiled so that a stray access stops them. The option needs a
-/// nightly compiler; without one the soak reports that it is skipped.
-fn sanitizer() -> Command {
-    let quiet = |command: &mut Command| {
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !quiet(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
-        let mut said = Command::new("echo");
-        said.arg("skipped: AddressSanitizer needs a nightly toolchain of rustup's");
-        return said;
-    }
-    let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut command = Command::new("rustup");
-    command.args([
-        "run",
-        "nightly",
-        "cargo",
-        "test",
-        "-p",
-        "roundhouse-pools",
-        "--target",
-        &machine,
-    ]);
-    command.args(["--features", "asan", "--lib"]);
-    for test in ["faults", "threads", "sanitizer"] {
-        command.args(["--test", test]);
-    }
-    command.current_dir(crate::root()).stdin(Stdio::null());
-    let target = crate::root().join("target/sanitizer");
-    command.env("RUSTFLAGS", "-Zsanitizer=address").env("CARGO_TARGET_DIR", target);
-    command
-}
 
 /// Runs the soak named by the first argument, or all of them.
 ///

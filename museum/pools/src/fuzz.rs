@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use stats::Rng;
 
-use crate::pool::{Backing, Fault, Guard, Handle, Home, Lent, Order, Plan, Pool, Shared};
-use crate::ring::{Ring, spsc};
+use crate::pool::{Backing, Fault, Guard, Handle, Order, Plan, Pool};
+use crate::ring::Ring;
 
 /// Runs `events` operations on each structure from `seed`.
 ///
@@ -16,7 +16,6 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     let at = format!("pools::fuzz seed {seed}");
     pool(&mut rng, events, &at);
-    shared_pool(&mut rng, events, &at);
     rings(&mut rng, events, &at);
 }
 
@@ -114,74 +113,29 @@ fn pool(rng: &mut Rng, events: u32, at: &str) {
     assert_eq!(pool.usage().retired, 0, "{at}: sound slots were given up");
 }
 
-/// Two workers lend to each other; each object has one place, and all return.
-fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
-    let plan = drawn(rng);
-    let pool = Shared::new(plan, 2, *rng.pick(&[Home::Depot, Home::Lender]));
-    let mut workers = [pool.worker().expect("a slot"), pool.worker().expect("a slot")];
-    let mut out: Vec<(Lent<'_, u64>, u64)> = Vec::new();
-    for _ in 0..events {
-        let worker = &mut workers[rng.below(2)];
-        match rng.below(6) {
-            0..=2 => {
-                let value = rng.roll();
-                match worker.lend(value) {
-                    Ok(lent) => out.push((lent, value)),
-                    Err(_) => {
-                        assert!(out.len() >= plan.capacity as usize, "{at}: {plan:?} too early");
-                    }
-                }
-            }
-            3 if !out.is_empty() => {
-                let (lent, value) = out.swap_remove(rng.below(out.len()));
-                assert_eq!(worker.take(lent), value, "{at}: {plan:?}");
-            }
-            4 if !out.is_empty() => {
-                let (lent, value) = out.swap_remove(rng.below(out.len()));
-                let handle = lent.detach();
-                let claimed = pool.claim(handle).expect("it was detached");
-                assert!(pool.claim(handle).is_err(), "{at}: claimed twice");
-                out.push((claimed, value));
-            }
-            5 if !out.is_empty() && rng.below(4) == 0 => {
-                out.swap_remove(rng.below(out.len()));
-            }
-            _ => {}
-        }
-        assert_eq!(pool.usage().live as usize, out.len(), "{at}: {plan:?}");
-    }
-    assert!(out.iter().all(|(lent, value)| **lent == *value), "{at}: {plan:?}");
-    drop(out);
-    assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
-}
-
 /// Bytes written into a ring come out in order, however they are split.
 fn rings(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 << rng.below(7);
     let mut ring = Ring::new(capacity).expect("a power of two");
-    let (mut producer, mut consumer) = spsc(capacity).expect("a power of two");
     let mut model = VecDeque::new();
     for _ in 0..events {
         let bytes: Vec<u8> = (0..rng.below(capacity + 3)).map(|_| rng.roll() as u8).collect();
         if rng.below(2) == 0 {
             let written = ring.write(&bytes);
-            assert_eq!(written, producer.write(&bytes), "{at}");
             assert_eq!(written, bytes.len().min(capacity - model.len()), "{at}");
             model.extend(&bytes[..written]);
         } else {
             let wanted = bytes.len().min(model.len());
             let expected: Vec<u8> = model.drain(..wanted).collect();
-            assert_eq!(consumer.readable().concat()[..wanted], expected, "{at}");
-            consumer.consume(wanted).expect("they are there");
             let mut own = bytes;
             assert_eq!(ring.read(&mut own), wanted, "{at}");
             assert_eq!(own[..wanted], expected, "{at}");
         }
         assert_eq!((ring.len(), ring.room()), (model.len(), capacity - model.len()), "{at}");
         assert_eq!(ring.readable().concat(), Vec::from(model.clone()), "{at}");
-        let room: usize = producer.writable().iter().map(|part| part.len()).sum();
+        let room: usize = ring.writable().iter().map(|part| part.len()).sum();
         assert_eq!(room, capacity - model.len(), "{at}");
         assert!(ring.commit(ring.room() + 1).is_err(), "{at}");
-        assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
+        assert!(ring.consume(model.len() + 1).is_err(), "{at}");
     }
 }

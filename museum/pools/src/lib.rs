@@ -1,28 +1,18 @@
-//! Pools of reusable objects and rings of bytes, for programs that serve many sessions.
+//! Pools of reusable objects and rings of bytes: the structures of a published portfolio, without its
+//! faults.
 //!
-//! No server of this project uses them: their engines reuse buffers in simpler ways. The museum and
-//! the benches compare them with allocators and with published pools. Memory that servers share is
-//! in `memory`.
+//! A pool keeps its objects in an array or each in an allocation of its own, and uses the free slots
+//! in the order of a stack or of a queue: four pools, with guards and counts. No server of this
+//! project uses them, because its engines reuse buffers in simpler ways; the museum compares them with
+//! heaps and with the published pools. Memory that servers share is in `memory`.
 //!
-//! The surprising thing: a pool of one owner has not one atomic instruction, and the shared one
-//! needs some only for every magazine of slots ([`pool`]).
+//! The surprising thing: a pool of one owner has not one atomic instruction, and its links of free
+//! slots never lie in the slots ([`pool`]).
 
-#[cfg(not(loom))]
 mod fuzz;
 pub mod pool;
 pub mod ring;
 
-#[cfg(not(loom))]
 pub use fuzz::fuzz;
-pub use pool::{Backing, Full, Guard, Handle, Order, Plan, Usage};
-#[cfg(not(loom))]
-pub use pool::{Boxed, Boxes, Fault, Home, Lent, Pool, Shared, Worker};
+pub use pool::{Backing, Fault, Full, Guard, Handle, Order, Plan, Pool, Usage};
 pub use ring::{Ring, RingError};
-
-/// Atomics of the standard library, or those of loom (`--cfg loom`).
-mod sync {
-    #[cfg(loom)]
-    pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
-    #[cfg(not(loom))]
-    pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
-}

@@ -1,63 +1,28 @@
 //! Pools of reusable objects of one size, with handles, order and guards.
 //!
-//! [`Pool`] has one owner and not one atomic instruction. [`Shared`] is for many workers: each
-//! keeps free slots in two *magazines* and exchanges whole ones with a depot (Bonwick and Adams,
-//! "Magazines and Vmem", USENIX 2001), or returns another worker's slots in batches, as snmalloc
-//! does (Lietar et al., ISMM 2019).
+//! A [`Pool`] has one owner and not one atomic instruction. A [`Handle`] names a slot and the number
+//! of its life, so a late handle finds nothing, in every build. Guards are chosen at run time.
+//! Canaries touch the data on both sides; freed bytes are poisoned and checked before reuse; at the
+//! end the pool lists every object still out, with the line that put it there.
 //!
-//! A [`Handle`] names a slot and the number of its life, so a late handle finds nothing, in every
-//! build. Guards are chosen at run time. Canaries touch the data on both sides; freed bytes are
-//! poisoned and checked before reuse; at the end the pool lists every object still out, with the
-//! line that put it there.
-//!
-//! [`Boxes`] is the smallest: pointers instead of handles, and nothing to check.
-//!
-//! The surprising thing: except for [`Boxes`], the links of free slots never lie in the slots. A
-//! write into a freed object then damages a value at worst, not the pool, and the poison shows it.
+//! The surprising thing: the links of free slots never lie in the slots. A write into a freed object
+//! then damages a value at worst, not the pool, and the poison shows it.
 
-#[cfg(not(loom))]
 mod arena;
-#[cfg(feature = "asan")]
-mod asan;
-#[cfg(not(loom))]
-mod boxes;
-mod depot;
-#[cfg(not(loom))]
 mod fault;
-#[cfg(not(loom))]
 mod guard;
-mod inbox;
-#[cfg(not(loom))]
-mod lent;
-#[cfg(not(loom))]
 mod local;
-#[cfg(not(loom))]
-mod shared;
-#[cfg(not(loom))]
-mod worker;
 
-#[cfg(not(loom))]
-pub use boxes::{Boxed, Boxes};
-#[cfg(not(loom))]
 pub use fault::{Fault, Report};
-#[cfg(not(loom))]
-pub use lent::Lent;
-#[cfg(not(loom))]
 pub use local::Pool;
-#[cfg(not(loom))]
-pub use shared::{Home, Shared};
-#[cfg(not(loom))]
-pub use worker::Worker;
 
 pub use memory::Full;
 
-#[cfg(not(loom))]
 use std::alloc::Layout;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// No slot: the end of a chain of indices.
@@ -120,13 +85,8 @@ pub struct Plan {
     /// hits poison. A pool reuses them before it reports that it is full.
     pub quarantine: u32,
     /// Called for each fault when it is found, and for each leak when the pool is dropped.
-    pub on_fault: Option<fn(&FaultReport)>,
+    pub on_fault: Option<fn(&Report)>,
 }
-
-#[cfg(not(loom))]
-type FaultReport = Report;
-#[cfg(loom)]
-type FaultReport = ();
 
 impl Plan {
     /// An array of `capacity` slots, last in, first out, not guarded.
@@ -145,8 +105,7 @@ impl Plan {
 
     /// The layout of an object of type `T` in a slot. An alignment beyond a page, or one that is
     /// not a power of two, is cut to the next valid one.
-    #[cfg(not(loom))]
-    fn layout<T>(&self) -> Layout {
+        fn layout<T>(&self) -> Layout {
         let align = self.align.clamp(1, 4096).next_power_of_two();
         let layout = Layout::new::<T>();
         layout.align_to(align).expect("an object that fits into memory does so at a page")
@@ -179,8 +138,7 @@ impl Place {
 
     /// The distance to the slot's metadata (words).
     #[inline]
-    #[cfg(not(loom))]
-    fn words(self) -> usize {
+        fn words(self) -> usize {
         self.0 as u32 as usize
     }
 
@@ -190,7 +148,7 @@ impl Place {
     }
 }
 
-/// An object of a [`Pool`] or [`Shared`] pool: its slot, its pool and the number of its life.
+/// An object of a [`Pool`]: its slot, its pool and the number of its life.
 ///
 /// A slot has 2^61 lives, one each nanosecond for 73 years, so a handle is never valid again.
 pub struct Handle<T> {
@@ -200,11 +158,6 @@ pub struct Handle<T> {
 }
 
 impl<T> Handle<T> {
-    #[inline]
-    pub(crate) fn new(tag: u32, index: u32, life: u64) -> Handle<T> {
-        Handle::of(Place::new(tag, index), life)
-    }
-
     #[inline]
     pub(crate) fn of(place: Place, life: u64) -> Handle<T> {
         Handle { place, life, of: PhantomData }
@@ -231,7 +184,6 @@ impl<T> Handle<T> {
 
 /// A number that no other of the last 2^32 pools has. Consecutive numbers are far apart, so that
 /// the lives of one pool's slots never reach those of another's.
-#[cfg(not(loom))]
 fn new_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     // The odd number nearest to the golden section of 2^32: the gaps stay as wide as possible.
@@ -288,7 +240,7 @@ pub struct Usage {
     pub refused: u64,
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

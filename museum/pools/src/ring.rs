@@ -2,23 +2,12 @@
 //! them.
 //!
 //! Indices run freely and are cut to the capacity, a power of two, on each memory access: full and
-//! empty differ by construction, and no byte is wasted to tell them apart. [`Ring`] has one owner.
-//! [`spsc`] joins two threads: each writes one index, on a line of its own, and keeps a copy of the
-//! other's that it renews only when the copy says no. Aeron's Agrona measured a gain of a factor of
-//! nine for its queue with that copy.
+//! empty differ by construction, and no byte is wasted to tell them apart. A [`Ring`] has one owner.
 //!
 //! The surprising thing: no index wraps at the capacity. `head` and `tail` may pass 2^32 at any
 //! time; only their difference counts.
 
 use std::io::{IoSlice, IoSliceMut};
-
-use crate::sync::{AtomicU32, Ordering};
-use memory::Padded;
-
-#[cfg(not(loom))]
-mod spsc;
-#[cfg(not(loom))]
-pub use spsc::{Consumer, Producer, spsc};
 
 /// The largest capacity: the difference of two indices must distinguish full from empty.
 pub const CAPACITY_MAX: usize = 1 << 31;
@@ -188,46 +177,7 @@ fn copy_out(from: [&[u8]; 2], to: &mut [u8]) -> usize {
     near + far
 }
 
-/// The two indices that a producer and a consumer share, a pair of lines apart.
-#[derive(Debug)]
-pub(crate) struct Lane {
-    /// The index of the next byte to write; the producer's.
-    tail: Padded<AtomicU32>,
-    /// The index of the next byte to read; the consumer's.
-    head: Padded<AtomicU32>,
-}
-
-impl Lane {
-    pub(crate) fn new() -> Lane {
-        Lane { tail: Padded(AtomicU32::new(0)), head: Padded(AtomicU32::new(0)) }
-    }
-
-    /// The consumer's position. Acquire: the bytes before it are read and may be overwritten.
-    #[inline]
-    pub(crate) fn head(&self) -> u32 {
-        self.head.load(Ordering::Acquire)
-    }
-
-    /// The producer's position. Acquire: the bytes before it are written.
-    #[inline]
-    pub(crate) fn tail(&self) -> u32 {
-        self.tail.load(Ordering::Acquire)
-    }
-
-    /// The producer has written all before `tail`.
-    #[inline]
-    pub(crate) fn written(&self, tail: u32) {
-        self.tail.store(tail, Ordering::Release);
-    }
-
-    /// The consumer has read all before `head`.
-    #[inline]
-    pub(crate) fn consumed(&self, head: u32) {
-        self.head.store(head, Ordering::Release);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -269,55 +219,5 @@ mod tests {
             assert_eq!((ring.read(&mut back), back), (7, [round; 7]));
         }
         assert!(ring.head < 100, "it has passed the end");
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_models {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    struct Shared {
-        lane: Lane,
-        cells: [UnsafeCell<u32>; 2],
-    }
-
-    // SAFETY: the cells are accessed as the indices allow; the model checks that.
-    unsafe impl Sync for Shared {}
-    // SAFETY: as above.
-    unsafe impl Send for Shared {}
-
-    #[test]
-    fn loom_a_cell_is_written_before_it_is_read_and_read_before_it_is_written_over() {
-        loom::model(|| {
-            const VALUES: u32 = 3;
-            let cells = std::array::from_fn(|_| UnsafeCell::new(0));
-            let shared = Arc::new(Shared { lane: Lane::new(), cells });
-            let producer = {
-                let shared = shared.clone();
-                thread::spawn(move || {
-                    for tail in 0..VALUES {
-                        while tail.wrapping_sub(shared.lane.head()) == 2 {
-                            thread::yield_now();
-                        }
-                        // SAFETY: loom reports a concurrent read of the cell by the consumer.
-                        shared.cells[tail as usize % 2].with_mut(|it| unsafe { *it = tail + 7 });
-                        shared.lane.written(tail + 1);
-                    }
-                })
-            };
-            for head in 0..VALUES {
-                while shared.lane.tail() == head {
-                    thread::yield_now();
-                }
-                // SAFETY: loom reports a concurrent write of the cell by the producer.
-                let value = shared.cells[head as usize % 2].with(|it| unsafe { *it });
-                assert_eq!(value, head + 7);
-                shared.lane.consumed(head + 1);
-            }
-            producer.join().unwrap();
-        });
     }
 }

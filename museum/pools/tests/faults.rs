@@ -2,13 +2,12 @@
 //!
 //! The list follows the kinds of `bench/security` in mimalloc-bench: writes of several widths on
 //! both sides, double frees of several kinds, writes after free, foreign pointers, leaks.
-#![cfg(not(loom))]
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pools::pool::Report;
-use pools::{Backing, Fault, Guard, Handle, Home, Order, Plan, Pool, Shared};
+use pools::{Backing, Fault, Guard, Handle, Order, Plan, Pool};
 
 type Object = [u8; 24];
 const OBJECT: Object = [7; 24];
@@ -334,65 +333,4 @@ fn a_fault_names_the_line_that_put_the_object_there() {
     assert_eq!(pool.leaks()[0].put_by.unwrap().line(), line);
     drop(pool);
     assert_eq!(TOLD.load(Ordering::Relaxed), 1);
-}
-
-fn shared(home: Home) -> Shared<Object> {
-    Shared::new(Plan { guard: Guard::Full, ..Plan::new(8) }, 2, home)
-}
-
-#[test]
-fn faults_of_shared_objects_are_found_too() {
-    for home in [Home::Depot, Home::Lender] {
-        for (offset, expected) in [
-            (24, Fault::Overrun { index: 0, distance: 0 }),
-            (-1, Fault::Underrun { index: 0, distance: 1 }),
-        ] {
-            let pool = shared(home);
-            let (mut here, mut there) = (pool.worker().unwrap(), pool.worker().unwrap());
-            let mut lent = here.lend(OBJECT).unwrap();
-            write(lent.pointer().as_ptr(), offset, &[0]);
-            there.take(lent);
-            let found = pool.faults();
-            let same = |fault| std::mem::discriminant(&fault) == std::mem::discriminant(&expected);
-            assert!(found.len() == 1 && same(found[0].fault), "{home:?}: {found:?}");
-            assert!(found[0].put_by.is_some());
-            assert_eq!(pool.usage().retired, 1);
-        }
-    }
-}
-
-#[test]
-fn a_shared_slot_written_late_is_never_lent_again() {
-    let pool = shared(Home::Depot);
-    let mut worker = pool.worker().unwrap();
-    let mut lent = worker.lend(OBJECT).unwrap();
-    let address = lent.pointer().as_ptr();
-    drop(lent);
-    write(address, 3, &[0]);
-    let all: Vec<_> = std::iter::from_fn(|| worker.lend(OBJECT).ok()).collect();
-    assert!(all.iter().all(|lent| (&raw const **lent).cast_mut() != address));
-    let found: Vec<Fault> = pool.faults().iter().map(|report| report.fault).collect();
-    assert!(matches!(found[..], [Fault::WriteAfterFree { offset: 3, .. }]), "{found:?}");
-}
-
-#[test]
-fn a_detached_object_is_claimed_once_and_by_its_own_pool() {
-    let (pool, other) = (shared(Home::Depot), shared(Home::Depot));
-    let (mut worker, mut others) = (pool.worker().unwrap(), other.worker().unwrap());
-    let handle = worker.lend(OBJECT).unwrap().detach();
-    assert_eq!(other.claim(handle).err(), Some(Fault::WrongPool { index: handle.index() }));
-    let lent = pool.claim(handle).unwrap();
-    let twice = Some(Fault::DoubleFree { index: handle.index() });
-    assert_eq!(pool.claim(handle).err(), twice, "it has an owner");
-    worker.take(lent);
-    assert_eq!(pool.claim(handle).err(), twice, "it was given back");
-    let _next = worker.lend(OBJECT).unwrap().detach();
-    assert_eq!(pool.claim(handle).err(), Some(Fault::Stale { index: handle.index() }));
-    let leaks = pool.leaks();
-    assert!(matches!(leaks[..], [Report { fault: Fault::Leak { .. }, put_by: Some(_) }]));
-    // A worker of the wrong pool returns it home all the same and reports it.
-    let astray = others.lend(OBJECT).unwrap();
-    assert_eq!(worker.take(astray), OBJECT);
-    assert_eq!(other.usage().live, 0);
-    assert!(matches!(pool.faults().last().unwrap().fault, Fault::WrongPool { .. }));
 }

@@ -101,23 +101,6 @@ impl Arena {
         }
     }
 
-    /// Marks slot `index`, whose object is gone, as off limits for
-    /// AddressSanitizer, if it is enabled.
-    #[inline]
-    pub(super) fn hide(&self, index: u32) {
-        #[cfg(feature = "asan")]
-        super::asan::hide(self.at(index), self.size);
-        let _ = index;
-    }
-
-    /// Marks slot `index` as in use.
-    #[inline]
-    pub(super) fn show(&self, index: u32) {
-        #[cfg(feature = "asan")]
-        super::asan::show(self.at(index), self.size);
-        let _ = index;
-    }
-
     /// The size of an object in bytes.
     pub(super) fn size(&self) -> usize {
         self.size

@@ -122,7 +122,6 @@ impl<T> Pool<T> {
         let slot = meta.as_ptr();
         // SAFETY: a slot of the table, which is in no chain any more.
         let (data, place) = unsafe { ((*slot).data, (*slot).place) };
-        self.arena.show(place.index());
         // SAFETY: the slot has memory for a T and its life was over: no handle names the place.
         unsafe { data.cast::<T>().write(value) };
         // SAFETY: as above.
@@ -338,7 +337,6 @@ impl<T> Pool<T> {
         let slot = meta.as_ptr();
         // SAFETY: a slot of the table, and `self` is borrowed for writing.
         unsafe {
-            self.arena.hide((*slot).place.index());
             (*slot).next = self.quick;
         }
         self.quick = slot;

@@ -162,7 +162,6 @@ impl<T> Pool<T> {
     #[inline(never)]
     pub(super) fn reap(&mut self, index: u32) {
         if self.marks[index as usize] & GUARDED == 0 {
-            self.arena.hide(index);
             return self.push(index);
         }
         guard::poison(&self.arena, index);

@@ -27,8 +27,7 @@ const _: () = assert!(size_of::<Meta>() == 8 * Place::WORDS as usize);
 /// Set in the life of an object that needs a check when it is taken; no life grows up to here.
 pub(super) const WATCHED: u64 = 1 << 63;
 
-/// The step from one life to the next. In a shared pool odd lives mean detached objects;
-/// both kinds of pool count alike.
+/// The step from one life to the next.
 pub(super) const EACH: u64 = 2;
 
 /// The link of a slot whose object lives. It is odd, so it is no slot's address.
