@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_millis(900);
 pub(crate) struct UsageMeter {
     at: Option<Instant>,
     /// CPU time (ns) of each thread at the last reading.
-    used: BTreeMap<u64, u64>,
+    used: BTreeMap<u32, u64>,
     usage: ProcessUsage,
 }
 
@@ -22,8 +22,8 @@ impl UsageMeter {
     pub(crate) fn read(&mut self) -> ProcessUsage {
         let span = self.at.map(|at| at.elapsed());
         if span.is_none_or(|span| span >= INTERVAL) {
-            let used = threads();
-            let grown = |(thread, ns): (&u64, &u64)| {
+            let used = meter::proc::thread_times(std::process::id());
+            let grown = |(thread, ns): (&u32, &u64)| {
                 let before = self.used.get(thread).copied().unwrap_or(0);
                 ns.saturating_sub(before)
             };
@@ -36,18 +36,6 @@ impl UsageMeter {
         }
         self.usage
     }
-}
-
-/// CPU time (ns) of each thread of this process: the first number of its `schedstat`
-/// (Documentation/scheduler/sched-stats.rst of the kernel).
-fn threads() -> BTreeMap<u64, u64> {
-    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let times = tasks.filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let thread = task.file_name().to_str()?.parse().ok()?;
-        Some((thread, text.split(' ').next()?.parse().ok()?))
-    });
-    times.collect()
 }
 
 /// Resident bytes: `VmRSS` of `/proc/self/status` (proc_pid_status(5)), in kB there.

@@ -79,17 +79,24 @@ impl Stat {
 fn thread(pid: u32, tid: u32) -> Result<ThreadCost, ProcError> {
     let status = read(pid, &format!("/proc/{pid}/task/{tid}/status"))?;
     let count = |key| value_of(&status, key).and_then(|n| n.parse().ok()).unwrap_or(0);
-    // Time on a core, time waiting for one, turns (Documentation/scheduler/sched-stats.rst).
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
+    let [_, delay_ns] = schedstat(pid, tid).unwrap_or_default();
     Ok(ThreadCost {
         tid,
-        delay_ns: stat.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0),
+        delay_ns,
         voluntary: count("voluntary_ctxt_switches"),
         involuntary: count("nonvoluntary_ctxt_switches"),
     })
 }
 
-fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {
+/// A thread's time on a core and its time waiting for one, nanoseconds; the third number counts its
+/// turns (Documentation/scheduler/sched-stats.rst). `None` where the kernel does not count them.
+pub(super) fn schedstat(pid: u32, tid: u32) -> Option<[u64; 2]> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse);
+    Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
+}
+
+pub(super) fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {
     let path = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&path).map_err(|e| missing(pid, &path, &e))?;
     Ok(numbers(entries).collect())
