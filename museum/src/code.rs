@@ -113,12 +113,7 @@ fn crowd<T: Send>(
 }
 
 /// Nanoseconds on the wall for each of `times` turns, the mean of the threads.
-fn paired(
-    threads: usize,
-    cores: Option<Placement>,
-    times: u64,
-    run: impl Fn(u64) + Sync,
-) -> f64 {
+fn paired(threads: usize, cores: Option<Placement>, times: u64, run: impl Fn(u64) + Sync) -> f64 {
     let costs = crowd(threads, cores, |_, barrier| {
         barrier.wait();
         let start = std::time::Instant::now();

@@ -119,9 +119,8 @@ impl Stage<'_> {
         }
         results.base(&what, &names[0]);
         let ran = &mut self.contests;
-        ran.blocks = Some(ran.blocks.map_or(contest.blocks as usize, |it| {
-            it.min(contest.blocks as usize)
-        }));
+        ran.blocks =
+            Some(ran.blocks.map_or(contest.blocks as usize, |it| it.min(contest.blocks as usize)));
         ran.floor = ran.floor.max(results.floor(NS, &what));
         ran.foreign = ran.foreign.max(found.conditions.foreign.unwrap_or(0.0));
         ran.steal = ran.steal.max(found.conditions.steal.unwrap_or(0.0));

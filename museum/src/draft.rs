@@ -201,7 +201,13 @@ impl Draft {
             published: self.published.figure(&filler, &text.published)?,
             flawed: self.flawed.section(&filler, &text.flawed)?,
             corrected: self.corrected.section(&filler, &text.corrected)?,
-            rooms: self.rooms.iter().map(|(name, part)| (name, part)).filter_map(known).map(room).collect::<Result<_, _>>()?,
+            rooms: self
+                .rooms
+                .iter()
+                .map(|(name, part)| (name, part))
+                .filter_map(known)
+                .map(room)
+                .collect::<Result<_, _>>()?,
             why: filler.fill_all(&conclusion::reasons(&findings, text))?,
             conclusion,
             concluded,

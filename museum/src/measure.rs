@@ -150,7 +150,8 @@ fn race_plan(race: &Race, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan:
     let arms = items(&scope.eval(&race.arms)?);
     let arms = arms.iter().map(|it| {
         let pair = items(it);
-        let [name, flags] = [0, 1].map(|at| pair.get(at).map_or(String::new(), |it| it.to_string()));
+        let [name, flags] =
+            [0, 1].map(|at| pair.get(at).map_or(String::new(), |it| it.to_string()));
         let mut arm = stage.arm(&name, &flags);
         (arm.load, arm.boot_ms_max) = (load.clone(), 30_000);
         arm

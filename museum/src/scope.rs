@@ -180,13 +180,14 @@ fn sizes(environment: &mut Environment<'static>, settings: &Settings) {
         all.window(Duration::from_secs_f64(seconds)).as_secs_f64()
     });
     let all = settings.clone();
-    environment.add_function("choose", move |usual: Value, quick: Value, full: Option<Value>| {
-        match (full, all.full, all.quick) {
+    environment.add_function(
+        "choose",
+        move |usual: Value, quick: Value, full: Option<Value>| match (full, all.full, all.quick) {
             (Some(full), true, _) => full,
             (_, _, true) => quick,
             _ => usual,
-        }
-    });
+        },
+    );
     environment.add_function("syn_steps", |count: usize| -> Vec<String> {
         let steps = syn_steps(syn_linear_timeouts()).take(count);
         steps.map(|it| it.as_secs().to_string()).collect()
@@ -266,16 +267,18 @@ mod tests {
         let heap = "portfolio.pairs_us[4]";
         let factor = |way: u32, of: &str| format!("{of}(over({heap}, portfolio.pairs_us[{way}]))");
         let scope = Scope::new(&Settings::default(), &Arc::default());
-        let all = |of: &str| (0..4).map(|way| scope.number(&factor(way, of)).expect("a number"))
-            .collect::<Vec<f64>>();
+        let all = |of: &str| {
+            (0..4)
+                .map(|way| scope.number(&factor(way, of)).expect("a number"))
+                .collect::<Vec<f64>>()
+        };
         let least = all("least").into_iter().fold(f64::INFINITY, f64::min);
         let most = all("most").into_iter().fold(0.0, f64::max);
         assert!((2.7..3.1).contains(&least) && (4.7..5.0).contains(&most), "{least} {most}");
         // 31, 184, 37 and 542 times.
         for (at, want) in [31.0, 184.0, 37.0, 542.0].into_iter().enumerate() {
-            let found = scope.number(&format!(
-                "portfolio.queries[{at}].us[0] / portfolio.queries[{at}].us[1]"
-            ));
+            let found = scope
+                .number(&format!("portfolio.queries[{at}].us[0] / portfolio.queries[{at}].us[1]"));
             assert_eq!(found.map(f64::round), Ok(want));
         }
     }
@@ -301,7 +304,9 @@ mod tests {
         // The directives start and end with as many threads.
         for [threads, processes] in [[0, 1], [2, 3]] {
             let total = |at: u32| {
-                scope.number(&format!("study.directives[{at}].start * study.directives[{at}].threads"))
+                scope.number(&format!(
+                    "study.directives[{at}].start * study.directives[{at}].threads"
+                ))
             };
             assert_eq!(total(threads), total(processes));
         }

@@ -105,7 +105,7 @@ impl Plan {
 
     /// The layout of an object of type `T` in a slot. An alignment beyond a page, or one that is
     /// not a power of two, is cut to the next valid one.
-        fn layout<T>(&self) -> Layout {
+    fn layout<T>(&self) -> Layout {
         let align = self.align.clamp(1, 4096).next_power_of_two();
         let layout = Layout::new::<T>();
         layout.align_to(align).expect("an object that fits into memory does so at a page")
@@ -138,7 +138,7 @@ impl Place {
 
     /// The distance to the slot's metadata (words).
     #[inline]
-        fn words(self) -> usize {
+    fn words(self) -> usize {
         self.0 as u32 as usize
     }
 

@@ -300,16 +300,18 @@ mod tests {
     #[test]
     fn the_repaired_search_is_right_and_the_published_ones_are_not() {
         let mut longer = [0; 2];
-        let queries =
-            [(0, 20, 10, 24.1421), (0, 70, 35, 84.4975), (1, 20, 10, 38.1421), (1, 70, 35, 108.0122)];
+        let queries = [
+            (0, 20, 10, 24.1421),
+            (0, 70, 35, 84.4975),
+            (1, 20, 10, 38.1421),
+            (1, 70, 35, 108.0122),
+        ];
         for (map, x, y, shortest) in queries {
             let grid = Map::parse(grid::PORTFOLIO_MAPS[map]).and_then(|it| it.grid());
             let grid = grid.expect("it is a grid");
             let (from, to) = (Cell::new(0, 0), Cell::new(x, y));
             let rule = Corners::OneObstacle;
-            let length = |it: Found| {
-                                it.length(&grid, rule).expect("a legal path")
-            };
+            let length = |it: Found| it.length(&grid, rule).expect("a legal path");
             let right = length(astar(&grid, rule, from, to, ALL));
             assert!((right - shortest).abs() < 1e-3, "to {x}, {y}: {right}");
             let published =

@@ -82,9 +82,8 @@ fn as_published<const W: usize, const REST: usize>(contest: &mut Contest<'_>, pa
     contest.arm(WAYS[1], move || pairs_of::<W, Array<W>, Locked, Queue, Plain>(pairs));
     contest.arm(WAYS[2], move || pairs_of::<W, List<W>, Locked, Stack, Plain>(pairs));
     contest.arm(WAYS[3], move || pairs_of::<W, List<W>, Locked, Queue, Plain>(pairs));
-    contest.arm("array, stack, no lock", move || {
-        pairs_of::<W, Array<W>, Open, Stack, Plain>(pairs)
-    });
+    contest
+        .arm("array, stack, no lock", move || pairs_of::<W, Array<W>, Open, Stack, Plain>(pairs));
 }
 
 /// A heap without its threads' caches: a process that was started so.

@@ -70,11 +70,8 @@ pub fn run(
     stage.begin(&what);
     let mut rng = Rng::new(u64::from(stage.settings().seed));
     for block in 0..scope.number(&senders.blocks)? as u32 {
-        let order = if senders.shuffled {
-            rng.order(trials.len())
-        } else {
-            (0..trials.len()).collect()
-        };
+        let order =
+            if senders.shuffled { rng.order(trials.len()) } else { (0..trials.len()).collect() };
         for at in order {
             let Trial { arm, point, sender, work, around } = &trials[at];
             if let Some(reading) = stage.cast(sender, *work, *around)? {
@@ -115,12 +112,7 @@ struct Trial {
     around: Around,
 }
 
-fn trial(
-    senders: &Senders,
-    scope: &Scope,
-    stage: &Stage<'_>,
-    sink: Sink,
-) -> Result<Trial, Fault> {
+fn trial(senders: &Senders, scope: &Scope, stage: &Stage<'_>, sink: Sink) -> Result<Trial, Fault> {
     let time = senders.time.as_ref().map(|it| scope.time(it)).transpose()?;
     let packets = senders.packets.as_ref().map(|it| scope.number(it)).transpose()?;
     let mut work = time.map_or(Work { file: true, ..Work::default() }, Work::audio);
@@ -149,7 +141,13 @@ fn trial(
         point: scope.words(&senders.point)?,
         sender: scope.words(&senders.sender)?,
         work,
-        around: Around { cores: stage.cores(), sink, rank, company, soak: senders.soak && !stage.settings().quick },
+        around: Around {
+            cores: stage.cores(),
+            sink,
+            rank,
+            company,
+            soak: senders.soak && !stage.settings().quick,
+        },
     })
 }
 
@@ -162,8 +160,7 @@ fn figures(it: &Reading, work: Work) -> Figures {
     // Shorter readings cannot tell the drift.
     let is_long = it.ended_ns.saturating_sub(it.began_ns) > 1_000_000_000;
     let drift = it.drifts.filter(|_| is_long).map(|it| it.mean_ns as f64 / 1e9);
-    let class =
-        |at: usize| it.classes.get(at)?.late.map(|late| late.p999_ns as f64 / 1e6);
+    let class = |at: usize| it.classes.get(at)?.late.map(|late| late.p999_ns as f64 / 1e6);
     let dropped: u64 = it.classes.iter().map(|it| it.dropped).sum();
     known([
         ("each_us", Some(it.each_ns() / 1e3)),
