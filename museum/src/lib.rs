@@ -6,7 +6,7 @@
 //! a number of workers.
 //!
 //! ```text
-//! exhibits/NAME.toml   words, expectations, [plan]        exhibits/documents.toml  published figures
+//! exhibits/NAME.toml   words, expectations, [plan]      documents.toml  what was published
 //!        |
 //! visit --> measure::run(plan) -> Results      cells: arm, point, block -> figures
 //!    |         |  crowds   the course's clients, a process each       (stage/crowd.rs)
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! To add an exhibit, add its file in `exhibits/` and `exhibits/ko/` and its name in [`EXHIBITS`].
-//! If a plan cannot express its measurement, add a function to [`code`]. The list, the command
+//! If a plan cannot express its measurement, add a function to `code`. The list, the command
 //! line, the page and the JSON then include it.
 
 pub mod artefact;

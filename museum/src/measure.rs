@@ -54,7 +54,7 @@ pub fn effort(plan: &Plan, settings: &Settings) -> Result<Effort, Fault> {
         effort = effort.and(match measure {
             Measure::Crowds(it) => crowds_effort(it, &scope)?,
             Measure::Web(it) => web::effort(it, &scope, settings)?,
-            Measure::Race(it) => race_effort(it, &scope, settings)?,
+            Measure::Race(it) => race_effort(it, &scope)?,
             Measure::Senders(it) => senders::effort(it, &scope)?,
             Measure::Code(it) => {
                 Effort::new(scope.number(&it.steps)? as u32, scope.time(&it.seconds)?)
@@ -178,7 +178,7 @@ fn race_plan(race: &Race, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan:
     })
 }
 
-fn race_effort(race: &Race, scope: &Scope, settings: &Settings) -> Result<Effort, Fault> {
+fn race_effort(race: &Race, scope: &Scope) -> Result<Effort, Fault> {
     let (arms, blocks) = (items(&scope.eval(&race.arms)?).len() + 1, scope.number(&race.blocks)?);
     let windows = scope.number(&race.windows)?.ceil() as u32;
     let each = scope.time(&race.warmup)? + scope.time(&race.window)? * windows + TURN;
@@ -187,7 +187,6 @@ fn race_effort(race: &Race, scope: &Scope, settings: &Settings) -> Result<Effort
         points += 1;
         Ok(())
     })?;
-    let _ = settings;
     Ok(Effort::new(points * arms as u32 * blocks as u32, each))
 }
 

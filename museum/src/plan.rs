@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The plan of an exhibit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Its clients can come from another machine.
     pub visitors: bool,
     /// `--clients` changes it, although not how long it takes.
@@ -45,7 +45,7 @@ pub struct Plan {
 /// A fact, or one for each item of a loop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Fact {
+pub(crate) struct Fact {
     /// The loop.
     #[serde(default)]
     pub each: Loops,
@@ -70,7 +70,7 @@ impl Plan {
 
 /// Entries in the order of the file.
 #[derive(Clone, Debug)]
-pub struct Named<T>(Vec<(String, T)>);
+pub(crate) struct Named<T>(Vec<(String, T)>);
 
 impl<T> Default for Named<T> {
     fn default() -> Named<T> {
@@ -104,7 +104,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
 /// A value of the plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub(crate) enum Value {
     /// An expression.
     Plain(String),
     /// A list of texts, a loop.
@@ -134,7 +134,7 @@ pub enum Value {
 /// Rows of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rows {
+pub(crate) struct Rows {
     /// The part: `published`, `flawed`, `corrected` or a room.
     pub of: String,
     /// A row for each.
@@ -153,7 +153,7 @@ pub struct Rows {
 /// Lines of a plot.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Drawing {
+pub(crate) struct Drawing {
     /// The part.
     pub of: String,
     /// A line for each.
@@ -187,7 +187,7 @@ pub struct Drawing {
 /// One way to measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Measure {
+pub(crate) enum Measure {
     /// Crowds of the course's clients, one after another.
     Crowds(Crowds),
     /// Web servers and their clients, in blocks.
@@ -203,7 +203,7 @@ pub enum Measure {
 /// Crowds: in each block one for each combination of the loops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Crowds {
+pub(crate) struct Crowds {
     /// How often.
     pub blocks: String,
     /// The loops.
@@ -234,7 +234,7 @@ pub struct Crowds {
 /// Servers, each under all loads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Web {
+pub(crate) struct Web {
     /// How often.
     pub blocks: String,
     /// The servers.
@@ -249,7 +249,7 @@ pub struct Web {
 /// Servers of one kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Servers {
+pub(crate) struct Servers {
     /// A server for each.
     #[serde(default)]
     pub each: Loops,
@@ -273,7 +273,7 @@ pub struct Servers {
 /// Clients of the servers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Load {
+pub(crate) struct Load {
     /// A load for each.
     pub each: Loops,
     /// Whether a server has this load.
@@ -310,7 +310,7 @@ pub struct Load {
 /// A race: arms and load points.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Race {
+pub(crate) struct Race {
     /// The question.
     pub question: String,
     /// How often.
@@ -343,7 +343,7 @@ pub struct Race {
 /// Senders: in each block one trial for each combination of the loops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Senders {
+pub(crate) struct Senders {
     /// How often.
     pub blocks: String,
     /// The loops; `senders` has the names of those that work here.
@@ -394,7 +394,7 @@ pub struct Senders {
 /// Code.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Code {
+pub(crate) struct Code {
     /// Its name in [`crate::code`].
     pub name: String,
     /// Steps.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// A comparison as a value: in text its ratio with the interval.
 #[derive(Clone, Debug)]
-pub struct Compared(pub Comparison);
+pub(crate) struct Compared(pub Comparison);
 
 impl Object for Compared {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
@@ -115,6 +115,7 @@ pub fn add(environment: &mut Environment<'static>, results: &Arc<Results>) {
     of_pairs(environment, results);
     of_lists(environment);
     of_choice(environment);
+    of_rows(environment);
     forms(environment);
 }
 
@@ -348,6 +349,10 @@ fn of_choice(environment: &mut Environment<'static>) {
         };
         items(lists).into_iter().max_by(cmp).unwrap_or(Value::from(()))
     });
+}
+
+/// Functions of rows, points and places.
+fn of_rows(environment: &mut Environment<'static>) {
     // Rows in the order of their number at `at`, the largest first.
     environment.add_function("ranked", |rows: &Value, at: usize| {
         let rank = |row: &Value| items(row).get(at).and_then(float).unwrap_or(f64::NEG_INFINITY);

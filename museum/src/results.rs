@@ -1,8 +1,8 @@
 //! What an exhibit has measured: cells of an arm at a point, each with its figures block by block.
 //!
-//! Every way to measure (crowds, web servers, races, loops in this process) fills the same cells, so
-//! one set of queries ([`crate::query`]) serves all exhibits. A figure is a number with a name, such
-//! as `rps` or `ns`. Comparisons pair the values of one block.
+//! Every way to measure (crowds, web servers, races, loops in this process) fills the same cells,
+//! so one set of queries ([`crate::query`]) serves all exhibits. A figure is a number with a name,
+//! such as `rps` or `ns`. Comparisons pair the values of one block.
 
 use stats::{Better, Comparison, Judgement, Terms, compare, judge};
 use std::collections::BTreeMap;

@@ -21,11 +21,11 @@ const DOCUMENTS: &str = include_str!("../exhibits/documents.toml");
 
 /// Variables of a loop with the expression of their values: `["arm", "arms"]`, or
 /// `["arm, flags", "arms"]` for items that are lists.
-pub type Loops = Vec<[String; 2]>;
+pub(crate) type Loops = Vec<[String; 2]>;
 
 /// Names, with their values.
 #[derive(Clone)]
-pub struct Scope {
+pub(crate) struct Scope {
     environment: Arc<Environment<'static>>,
     values: BTreeMap<String, Value>,
 }

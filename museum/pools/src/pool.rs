@@ -1,12 +1,12 @@
 //! Pools of reusable objects of one size, with handles, order and guards.
 //!
-//! A [`Pool`] has one owner and not one atomic instruction. A [`Handle`] names a slot and the number
-//! of its life, so a late handle finds nothing, in every build. Guards are chosen at run time.
-//! Canaries touch the data on both sides; freed bytes are poisoned and checked before reuse; at the
-//! end the pool lists every object still out, with the line that put it there.
+//! A [`Pool`] has one owner and not one atomic instruction. A [`Handle`] names a slot and the
+//! number of its life, so a late handle finds nothing, in every build. Guards are chosen at run
+//! time. Canaries touch the data on both sides; freed bytes are poisoned and checked before reuse;
+//! at the end the pool lists every object still out, with the line that put it there.
 //!
-//! The surprising thing: the links of free slots never lie in the slots. A write into a freed object
-//! then damages a value at worst, not the pool, and the poison shows it.
+//! The surprising thing: the links of free slots never lie in the slots. A write into a freed
+//! object then damages a value at worst, not the pool, and the poison shows it.
 
 mod arena;
 mod fault;

@@ -2,7 +2,8 @@
 //! them.
 //!
 //! Indices run freely and are cut to the capacity, a power of two, on each memory access: full and
-//! empty differ by construction, and no byte is wasted to tell them apart. A [`Ring`] has one owner.
+//! empty differ by construction, and no byte is wasted to tell them apart. A [`Ring`] has one
+//! owner.
 //!
 //! The surprising thing: no index wraps at the capacity. `head` and `tail` may pass 2^32 at any
 //! time; only their difference counts.

@@ -1,6 +1,6 @@
 //! Schemes of session ids: a key to a map, a place in an array, or both. The cost of a look-up, the
-//! mutual slow-down of two threads, the cost of opening and closing, and the number of late ids that
-//! resolve to another session.
+//! mutual slow-down of two threads, the cost of opening and closing, and the number of late ids
+//! that resolve to another session.
 
 use super::{blocks, list, paired, whole};
 use crate::contest::{Contest, Rng, ns_each};

@@ -1,6 +1,6 @@
 //! A list, a binary search tree, a red-black tree: each order of arrival and each operation by
-//! itself, with an array, a B-tree and a hash table beside the trees; and the worst single insertion,
-//! because no mean shows it.
+//! itself, with an array, a B-tree and a hash table beside the trees; and the worst single
+//! insertion, because no mean shows it.
 
 use super::{blocks, list, whole};
 use crate::contest::{Contest, Rng, ns_each};

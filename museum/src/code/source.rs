@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
 
 /// An object of `8 * (W + 1)` bytes whose first word is written.
-pub struct Object<const W: usize> {
+pub(crate) struct Object<const W: usize> {
     pub first: u64,
     _rest: [MaybeUninit<u64>; W],
 }
@@ -24,7 +24,7 @@ impl<const W: usize> Object<W> {
 }
 
 /// A source of objects.
-pub trait Source {
+pub(crate) trait Source {
     /// An object that was taken.
     type Held;
     /// Takes an object and writes its first word.
@@ -34,7 +34,7 @@ pub trait Source {
 }
 
 /// The heap of this program.
-pub struct Heap<const W: usize>;
+pub(crate) struct Heap<const W: usize>;
 
 impl<const W: usize> Source for Heap<W> {
     type Held = Box<Object<W>>;
@@ -91,7 +91,7 @@ where
 /// Free objects that threads exchange in whole magazines (Bonwick and Adams, "Magazines and Vmem",
 /// USENIX 2001): one lock for every [`MAGAZINE`] objects.
 #[derive(Default)]
-pub struct Depot<const W: usize>(Mutex<Vec<Magazine<W>>>);
+pub(crate) struct Depot<const W: usize>(Mutex<Vec<Magazine<W>>>);
 
 type Magazine<const W: usize> = Vec<Box<Object<W>>>;
 
@@ -112,7 +112,7 @@ impl<const W: usize> Depot<W> {
 }
 
 /// A thread's magazines; its objects go back to the depot at its end.
-pub struct Worker<'d, const W: usize> {
+pub(crate) struct Worker<'d, const W: usize> {
     depot: &'d Depot<W>,
     loaded: Magazine<W>,
     spare: Magazine<W>,
