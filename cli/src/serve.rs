@@ -8,7 +8,6 @@ mod game;
 mod http;
 mod media;
 mod probe;
-mod rooms;
 pub(crate) mod stock;
 
 use std::process::ExitCode;
@@ -29,8 +28,6 @@ pub enum Command {
     Game(game::Args),
     /// A media server: transport streams, WAV, MP4 and Ogg over RTSP and RTP
     Media(Box<media::Args>),
-    /// Conference rooms: a relay of RTP between speakers and listeners, over RTSP or without
-    Rooms(Box<rooms::Args>),
     /// A service that uses every feature of the seam on request, checked against its laws
     #[command(hide = true)]
     Probe(probe::Args),
@@ -44,7 +41,6 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Echo(args) => echo::run(args),
         Command::Game(args) => game::run(args),
         Command::Media(args) => media::run(*args),
-        Command::Rooms(args) => rooms::run(*args),
         Command::Probe(args) => probe::run(args),
     }
 }

@@ -90,31 +90,6 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The description `text` of a speaker, as a relay passes it on to listeners: the tracks with their
-/// formats, at URLs of the relay, without addresses. `None` if it cannot be parsed.
-pub fn relayed(text: &[u8], name: &str) -> Option<Vec<u8>> {
-    let theirs = Session::parse(text).ok()?;
-    let anywhere = IpAddr::from([0; 4]);
-    let mut session = Session::new(Origin::with_ip_addr("0", 1, anywhere), name);
-    session.connection = Some(Connection::from_ip_addr(anywhere));
-    session.times.push(Time::new(0, 0));
-    session.attributes.push(Attribute::with_value("tool", "roundhouse"));
-    session.attributes.push(Attribute::with_value("control", "*"));
-    session.attributes.push(Attribute::with_value("range", "npt=now-"));
-    for (at, mut media) in theirs.medias.into_iter().enumerate() {
-        media.port = 0;
-        media.connections.clear();
-        let kept = ["rtpmap", "fmtp", "ptime", "maxptime", "rtcp-fb", "framerate"];
-        media.attributes.retain(|it| kept.contains(&it.attribute.as_str()));
-        media.add_attribute_with_value("control", control(at));
-        session.medias.push(media);
-    }
-    let mut bytes = Vec::new();
-    // Writing to memory cannot fail.
-    let _ = session.write(&mut bytes);
-    Some(bytes)
-}
-
 /// A track that a description offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {

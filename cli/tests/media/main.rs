@@ -8,7 +8,6 @@
 mod groups;
 mod password;
 mod players;
-mod rooms;
 mod sound;
 mod stage;
 mod talk;

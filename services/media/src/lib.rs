@@ -39,7 +39,6 @@ mod orders;
 mod paced_source;
 mod playback;
 mod push;
-pub mod rooms;
 mod rtp_stream;
 pub(crate) mod secret;
 mod service;

@@ -21,7 +21,6 @@ const SERVICES: &[&[&str]] = &[
     &["http", "--demo"],
     &["game"],
     &["media", "."],
-    &["rooms"],
 ];
 
 /// Writes all generated pages; returns their part of the table of contents.
