@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
-use cluster::{StoreAddress, StoredHistory};
+use cluster::{Etcd, StoreAddress, StoredHistory};
 use ledger::{Folder, OrderRecord};
 
 /// The ways of reading a log.
@@ -141,7 +141,7 @@ fn stored(path: &Path) -> Result<Option<StoredHistory>> {
         return Ok(None);
     };
     let address: StoreAddress = text.parse().map_err(|why: String| anyhow!(why))?;
-    let found = cluster::stored_history(&mut *cluster::connect(&address));
+    let found = cluster::stored_history(&mut Etcd::new(address.clone()));
     let found = found.with_context(|| format!("cannot read {address}"))?;
     found.map(Some).ok_or_else(|| anyhow!("expected a market at {address}, found none"))
 }

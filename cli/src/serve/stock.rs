@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ::stock::{Durability, Index, Lock, Market, MarketKind, Options, Order, Reads, Stock, book};
 use anyhow::{Result, anyhow};
-use cluster::{StoreAddress, StoreKind};
+use cluster::StoreAddress;
 use engines::status::Gauge;
 use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
 use wire::conf::span;
@@ -75,18 +75,14 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     log_keep: Option<usize>,
     /// Serve one market on several machines: orders go through the store at
-    /// etcd://HOST:PORT[,HOST:PORT...]/NAME, or nats:// (JetStream), and are answered when most of
-    /// its machines have them on disk
+    /// etcd://HOST:PORT[,HOST:PORT...]/NAME, and are answered when most of its machines have them
+    /// on disk
     #[arg(long, value_name = "ADDRESS")]
     replicate: Option<StoreAddress>,
     /// Where `show` reads with --replicate: strict (in the log), local (on this node; the reply
     /// says how old it is) [default: strict]
     #[arg(long, value_name = "WHERE")]
     read: Option<Reads>,
-    /// Use a store with --replicate although a power cut of all its machines may lose orders that
-    /// it has acknowledged, as NATS without `sync_interval: always`
-    #[arg(long, requires = "replicate")]
-    unsynced_store: bool,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -134,7 +130,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());
     let lock = lock.transpose()?;
     let durability = args.kept();
-    let node = args.replicate.as_ref().map(|at| (args.node_name(), at.kind));
+    let node = args.replicate.as_ref().map(|_| args.node_name());
     let mut ledger = Ledger { file, saved, every, durability, node };
     let instance = ServiceInstance {
         name: "stock",
@@ -147,7 +143,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         grammar: crate::grammar,
         facts: &[
             ("durability", durability.name()),
-            ("replication", args.replicate.as_ref().map_or("none", |at| at.kind.name())),
+            ("replication", args.replicate.as_ref().map_or("none", |_| "etcd")),
         ],
     };
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
@@ -236,8 +232,7 @@ fn logged<'a>(args: &Args, market: &'a Market) -> Result<Logged<'a>> {
     let (mut log, mut nodes, mut words) = (None, None, None);
     if let Some(address) = args.replicate.clone() {
         let keep = args.log_keep.unwrap_or(4);
-        let node = (args.node_name(), args.unsynced_store);
-        nodes = Some(ReplicatedLog::open(address, market, lock, node, keep)?);
+        nodes = Some(ReplicatedLog::open(address, market, lock, args.node_name(), keep)?);
     } else if let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) {
         let keep = args.log_keep.unwrap_or(64);
         let opened = OrderLog::open(data, market, args.store, durability, keep)?;
@@ -293,8 +288,8 @@ struct Ledger {
     saved: Option<u64>,
     every: Option<Duration>,
     durability: Durability,
-    /// The name of this node and the kind of its store, if the market is replicated.
-    node: Option<(String, StoreKind)>,
+    /// The name of this node, if the market is replicated.
+    node: Option<String>,
 }
 
 impl StateStore<Market> for Ledger {
@@ -341,7 +336,7 @@ impl StateStore<Market> for Ledger {
 }
 
 /// A node of a replicated market in its figures: itself, the other nodes, the members of the store.
-fn cluster_gauges(market: &Market, (name, store): &(String, StoreKind)) -> Vec<Gauge> {
+fn cluster_gauges(market: &Market, name: &str) -> Vec<Gauge> {
     let cluster = market.cluster();
     let nodes = cluster.nodes.list();
     let head = nodes.iter().map(|(_, last)| *last).max().unwrap_or(0);
@@ -349,7 +344,7 @@ fn cluster_gauges(market: &Market, (name, store): &(String, StoreKind)) -> Vec<G
     let help = "Time since nothing in the log was missing here";
     let itself = Gauge::now("cluster_node_info", "This node and its store", 1.0);
     let mut gauges = vec![
-        itself.with("node", name).with("store", store.name()),
+        itself.with("node", name).with("store", "etcd"),
         Gauge::now("cluster_nodes", "Nodes that serve the market", nodes.len() as f64),
         Gauge::total("cluster_batch", "The last batch carried out here", cluster.ends().0 as f64),
         Gauge::now("cluster_age_seconds", help, age),

@@ -133,8 +133,7 @@ groups! { $
     disk {
         durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told,
             killed_with_tables;
-        nodes: nodes_and_members_die, a_lost_quorum_is_told,
-            a_store_that_may_forget_is_refused;
+        nodes: nodes_and_members_die, a_lost_quorum_is_told;
     }
 
     /// Tests of the administration, of rules and of files, once for each kind of container.

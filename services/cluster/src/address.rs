@@ -1,30 +1,13 @@
-//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`, or `nats://`.
+//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`.
 
 use std::str::FromStr;
 
-/// The kind of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
-#[display("{}", self.name())]
-pub enum StoreKind {
-    /// etcd, API version 3.
-    Etcd,
-    /// NATS JetStream.
-    Nats,
-}
-
-impl StoreKind {
-    /// Its name in addresses.
-    pub fn name(self) -> &'static str {
-        if self == StoreKind::Etcd { "etcd" } else { "nats" }
-    }
-}
+const SCHEME: &str = "etcd://";
 
 /// A market in a store.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-#[display("{kind}://{}/{name}", hosts.join(","))]
+#[display("{SCHEME}{}/{name}", hosts.join(","))]
 pub struct StoreAddress {
-    /// The kind of the store.
-    pub kind: StoreKind,
     /// Its machines, `HOST:PORT` each; at least one.
     pub hosts: Vec<String>,
     /// The name of the market in it: letters, digits, `-` and `_`.
@@ -34,7 +17,7 @@ pub struct StoreAddress {
 impl StoreAddress {
     /// Whether `text` begins as an address does.
     pub fn looks_like(text: &str) -> bool {
-        text.starts_with("etcd://") || text.starts_with("nats://")
+        text.starts_with(SCHEME)
     }
 }
 
@@ -43,13 +26,7 @@ impl FromStr for StoreAddress {
 
     fn from_str(text: &str) -> Result<StoreAddress, String> {
         let read = || {
-            let (kind, rest) = text.split_once("://")?;
-            let kind = match kind {
-                "etcd" => StoreKind::Etcd,
-                "nats" => StoreKind::Nats,
-                _ => return None,
-            };
-            let (hosts, name) = rest.split_once('/')?;
+            let (hosts, name) = text.strip_prefix(SCHEME)?.split_once('/')?;
             let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
             let is_host = |host: &String| {
                 let port = host.rsplit_once(':').filter(|(host, _)| !host.is_empty());
@@ -58,16 +35,13 @@ impl FromStr for StoreAddress {
             };
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let is_name = !name.is_empty() && name.bytes().all(is_letter);
-            (is_name && hosts.iter().all(is_host)).then(|| StoreAddress {
-                kind,
-                hosts,
-                name: name.to_owned(),
-            })
+            (is_name && hosts.iter().all(is_host))
+                .then(|| StoreAddress { hosts, name: name.to_owned() })
         };
         read().ok_or_else(|| {
             format!(
-                "expected etcd://HOST:PORT[,HOST:PORT...]/NAME or nats:// alike, with a NAME of \
-                 letters, digits, - and _; found `{text}`"
+                "expected etcd://HOST:PORT[,HOST:PORT...]/NAME, with a NAME of letters, digits, - and \
+                 _; found `{text}`"
             )
         })
     }
@@ -89,11 +63,10 @@ mod tests {
     fn addresses() {
         check("etcd://127.0.0.1:2379/market", true);
         check("etcd://a:1,b:2,[::1]:3/m-1_x", true);
-        check("nats://a:4222/m", true);
-        for bad in ["a:1/m", "http://a:1/m", "etcd://a:1", "etcd://a:1/", "etcd://a/m"] {
+        for bad in ["a:1/m", "http://a:1/m", "etcd://a:1", "etcd://a:1/", "nats://a:1/m"] {
             check(bad, false);
         }
-        for bad in ["etcd://a:1,/m", "etcd://a:99999/m", "etcd://:1/m", "etcd://a:1/m/n", ""] {
+        for bad in ["etcd://a:1,/m", "etcd://a:99999/m", "etcd://:1/m", "etcd://a/m", "etcd://a:1/m/n", ""] {
             check(bad, false);
         }
     }

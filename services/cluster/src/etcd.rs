@@ -35,7 +35,7 @@ const ANSWER_MAX: u64 = 256 << 20;
 
 /// A market in etcd.
 #[derive(Debug)]
-pub(crate) struct Etcd {
+pub struct Etcd {
     agent: Agent,
     address: StoreAddress,
     /// The member that is asked.
@@ -330,7 +330,7 @@ impl BatchStore for Etcd {
 
 /// An agent whose every wait has an end. A name is resolved without one: ureq would start a thread
 /// for it, and a server has no thread before its workers are forked.
-pub(crate) fn agent(silence: Option<Duration>) -> Agent {
+fn agent(silence: Option<Duration>) -> Agent {
     let patience = Some(PATIENCE).filter(|_| silence.is_none());
     let config = Agent::config_builder().http_status_as_error(false).proxy(None);
     let config = config.timeout_connect(Some(PATIENCE)).timeout_send_request(patience);

@@ -4,7 +4,7 @@
 //! ```text
 //!   batch     orders of one node on their way, as bytes      replica   the market after a batch
 //!   node      appends, reads, applies, reports outcomes      history   what the store remembers
-//!   etcd      a store, by the JSON gateway of its API        nats      another, JetStream
+//!   etcd      the store, by the JSON gateway of its API      address   its members, and a name
 //! ```
 //!
 //! Each node is a replicated state machine (Schneider, "Implementing Fault-Tolerant Services Using
@@ -23,12 +23,12 @@ mod address;
 mod batch;
 mod etcd;
 mod history;
-mod nats;
 mod node;
 mod replica;
 
-pub use address::{StoreAddress, StoreKind};
+pub use address::StoreAddress;
 pub use batch::PlacedOrder;
+pub use etcd::Etcd;
 pub use history::{StoredHistory, stored_history};
 pub use node::{ClusterNode, Settlement};
 pub use replica::{OrderOutcome, REQUESTS_REMEMBERED, Replica};
@@ -86,31 +86,12 @@ pub trait BatchStore {
     /// Says that node `id` lives, in words of its own; returns the words of all that live.
     fn beat(&mut self, id: u64, words: &str) -> Result<Vec<String>, StoreFault>;
 
-    /// The machines of the store, each asked for its state now, or told about by one of them.
+    /// The machines of the store, each asked for its state now.
     fn members(&mut self) -> Vec<(String, MemberState)>;
 
     /// Calls `news` after each new batch, and now and then without one, until `ends` is set; it
     /// returns a second after that at the latest.
     fn watch(&mut self, ends: &AtomicBool, news: &dyn Fn());
-
-    /// Whether [`BatchStore::read`] may miss what was appended before: a read that must not goes
-    /// into the log itself.
-    fn reads_by_append(&self) -> bool {
-        false
-    }
-
-    /// Why a power cut might lose what the store has acknowledged, if it might.
-    fn doubt(&mut self) -> Option<String> {
-        None
-    }
-}
-
-/// Prepares calls of the store at `address`; nothing is asked yet.
-pub fn connect(address: &StoreAddress) -> Box<dyn BatchStore + Send> {
-    match address.kind {
-        StoreKind::Etcd => Box::new(etcd::Etcd::new(address.clone())),
-        StoreKind::Nats => Box::new(nats::Nats::new(address.clone())),
-    }
 }
 
 /// Why a store did not do what it was asked.

@@ -12,8 +12,8 @@ use ::stock::replicated::{TicketOutcome, since};
 use ::stock::{Lock, Market, Refusal};
 use anyhow::{Context, Result, anyhow};
 use cluster::{
-    BatchStore, ClusterNode, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
-    StoreFault, connect,
+    BatchStore, ClusterNode, Etcd, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
+    StoreFault,
 };
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
@@ -47,7 +47,7 @@ pub struct ReplicatedLog<'a> {
 /// A committer's part that lasts as long as its process.
 struct Committer<'a, 'env> {
     log: &'env ReplicatedLog<'a>,
-    store: Box<dyn BatchStore + Send>,
+    store: Etcd,
     node: ClusterNode,
     me: WorkerId,
     beaten: Option<Instant>,
@@ -57,8 +57,7 @@ struct Committer<'a, 'env> {
 
 impl<'a> ReplicatedLog<'a> {
     /// Brings `market` to the state of the log at `address`, which is founded with it if there is
-    /// none. Snapshots are `keep` segments apart. The node has a name for people, and may use a
-    /// store that a power cut of all its machines makes forget.
+    /// none. Snapshots are `keep` segments apart. `name` is the node's name for people.
     ///
     /// # Errors
     /// The store's, and a book of other stocks.
@@ -66,19 +65,10 @@ impl<'a> ReplicatedLog<'a> {
         address: StoreAddress,
         market: &'a Market,
         lock: Lock,
-        (name, may_forget): (String, bool),
+        name: String,
         keep: usize,
     ) -> Result<ReplicatedLog<'a>> {
         let id = stats::Rng::new(sys::clock::now_ns() ^ u64::from(std::process::id()) << 40).roll();
-        if let Some(doubt) = connect(&address).doubt() {
-            if !may_forget {
-                return Err(anyhow!(
-                    "a power cut may lose orders that {address} has acknowledged: {doubt}; set \
-                     `sync_interval: always` and the monitoring port, or say --unsynced-store"
-                ));
-            }
-            info!("a power cut may lose orders that {address} has acknowledged: {doubt}");
-        }
         let keep = keep.max(1) as u64;
         let snapshots = SEGMENT.map(|segment| segment * keep);
         let log = ReplicatedLog { address, market, lock, snapshots, id, name };
@@ -87,7 +77,7 @@ impl<'a> ReplicatedLog<'a> {
             rows.map(|row| market.entry(row)).map(|entry| (entry.id, entry.left)).collect();
         let begin = Instant::now();
         let joined = loop {
-            match ClusterNode::join(&mut *connect(&log.address), id, 0, &book) {
+            match ClusterNode::join(&mut log.store(), id, 0, &book) {
                 Err(StoreFault::Silent { .. }) if begin.elapsed() < PATIENCE => {
                     std::thread::sleep(PAUSE);
                 }
@@ -119,6 +109,11 @@ impl<'a> ReplicatedLog<'a> {
         Ok(log)
     }
 
+    /// A connection to the store; nothing is asked yet.
+    fn store(&self) -> Etcd {
+        Etcd::new(self.address.clone())
+    }
+
     /// Sets all amounts.
     fn take_over(&self, node: &ClusterNode) {
         let market = node.market();
@@ -134,7 +129,7 @@ impl<'a> ReplicatedLog<'a> {
         let (news, ends) = (AtomicBool::new(true), AtomicBool::new(false));
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                connect(&self.address).watch(&ends, &|| {
+                self.store().watch(&ends, &|| {
                     news.store(true, Ordering::Release);
                     self.market.orders().wake();
                 });
@@ -153,7 +148,7 @@ impl<'a> ReplicatedLog<'a> {
     /// Lists the machines of the store and their states twice a second, on a connection of its own:
     /// a silent one delays no batch.
     fn look_at_members(&self, ends: &AtomicBool) {
-        let mut store = connect(&self.address);
+        let mut store = self.store();
         while !ends.load(Ordering::Relaxed) {
             let members = store.members().into_iter();
             let members: Vec<_> = members.map(|(name, state)| (name, state as u64)).collect();
@@ -164,10 +159,10 @@ impl<'a> ReplicatedLog<'a> {
 
     /// Joins again; [`None`]: the server ended meanwhile, or the log is damaged.
     fn committer<'env>(&'env self, entry: &ExtraWorkerEntry<'_>) -> Option<Committer<'a, 'env>> {
-        let mut store = connect(&self.address);
+        let mut store = self.store();
         loop {
             let settled = self.market.orders().ends().1;
-            match ClusterNode::join(&mut *store, self.id, settled, &BTreeMap::new()) {
+            match ClusterNode::join(&mut store, self.id, settled, &BTreeMap::new()) {
                 Ok((node, news)) => {
                     let (beaten, silent) = (None, None);
                     let me = entry.id;
@@ -241,7 +236,7 @@ impl Committer<'_, '_> {
     /// One turn; whether an own batch is in the log now.
     fn turn(&mut self, commands: &[PlacedOrder]) -> Result<bool, StoreFault> {
         let (now, mut news) = (sys::clock::now_ns(), Settlement::default());
-        let done = self.node.turn(&mut *self.store, commands, &mut news);
+        let done = self.node.turn(&mut self.store, commands, &mut news);
         self.publish(&news);
         if news.is_current {
             self.log.market.cluster().refresh(seam::Instant::from_ns(now));
@@ -292,7 +287,7 @@ impl Committer<'_, '_> {
     /// Writes a snapshot beside the batches that follow.
     fn save<'scope>(&self, threads: &'scope Scope<'scope, '_>) -> ScopedJoinHandle<'scope, ()> {
         let (number, bytes) = (self.node.market().batch, self.node.market().encode());
-        let mut store = connect(&self.log.address);
+        let mut store = self.log.store();
         threads.spawn(move || {
             if let Err(fault) = store.save(number, &bytes) {
                 eprintln!("no snapshot of the market: {fault}; a later one takes its place");
