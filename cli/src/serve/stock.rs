@@ -7,7 +7,7 @@ mod replicated;
 mod work;
 
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use wire::framing::Framing;
 use wire::websocket::MessageKind;
 
 use book_file::BookFile;
-use durable::{OrderLog, Store};
+use durable::{OrderLog, folder_of};
 use replicated::ReplicatedLog;
 use server::{Beside, ServerArgs, ServiceInstance};
 use work::OrderWork;
@@ -66,10 +66,6 @@ pub struct Args {
     /// power cut: it is answered when its batch is on the disk); the log is the folder FILE.log
     #[arg(long, default_value_t, value_name = "MODE")]
     durability: Durability,
-    /// How durable orders are kept: log (the folder FILE.log, with every order), redb (the folder
-    /// FILE.redb, a library's tables with the present state)
-    #[arg(long, default_value_t, value_enum, hide_possible_values = true, value_name = "STORE")]
-    store: Store,
     /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
     /// [default: 64; with --replicate 4]
     #[arg(long, value_name = "N")]
@@ -176,26 +172,20 @@ fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
         _ if args.replicate.is_none() && args.read.is_some() => {
             "--read chooses where `show` reads a market of several nodes: say --replicate too"
         }
-        Some(data) if args.replicate.is_some() && other_store(args, data) => {
-            "the book has a log, FILE.log or FILE.redb: begin the market of several nodes with a \
-             book that has none"
+        Some(data) if args.replicate.is_some() && folder_of(data).is_dir() => {
+            "the book has a log, FILE.log: begin the market of several nodes with a book that has \
+             none"
         }
-        _ if args.replicate.is_some()
-            && (args.durability == Durability::Os || args.store != Store::Log) =>
-        {
-            "--replicate keeps orders in the store that it names: leave out --durability and \
-             --store"
+        _ if args.replicate.is_some() && args.durability == Durability::Os => {
+            "--replicate keeps orders in the store that it names: leave out --durability"
         }
         _ if args.replicate.is_some() && is_handed_over => {
             "a node is not handed over: stop it, then start it; the other nodes go on serving"
         }
         _ if args.replicate.is_some() => return Ok(()),
-        Some(data) if other_store(args, data) => {
-            "the book has a log, FILE.log or FILE.redb, whose orders would be lost: say \
-             --durability os or sync and its --store, or remove that folder"
-        }
-        _ if args.durability == Durability::None && args.store != Store::Log => {
-            "--store needs --durability os or sync: without it orders are not kept"
+        Some(data) if args.durability == Durability::None && folder_of(data).is_dir() => {
+            "the book has a log, FILE.log, whose orders would be lost: say --durability os or sync, \
+             or remove that folder"
         }
         _ if args.durability == Durability::None => return Ok(()),
         None => "--durability needs --data FILE, beside which the log lies",
@@ -206,14 +196,6 @@ fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
         Some(_) => return Ok(()),
     };
     Err(Refused(why.to_owned()))
-}
-
-/// Whether the book has a store that the arguments do not name.
-fn other_store(args: &Args, data: &Path) -> bool {
-    let is_kept = args.durability != Durability::None && args.replicate.is_none();
-    let is_named = |store| is_kept && store == args.store;
-    let others = [Store::Log, Store::Redb].into_iter().filter(|store| !is_named(*store));
-    others.into_iter().any(|store| store.folder_of(data).is_dir())
 }
 
 /// A service, and the log of its market, if there is one: on this machine, or of several nodes.
@@ -235,7 +217,7 @@ fn logged<'a>(args: &Args, market: &'a Market) -> Result<Logged<'a>> {
         nodes = Some(ReplicatedLog::open(address, market, lock, args.node_name(), keep)?);
     } else if let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) {
         let keep = args.log_keep.unwrap_or(64);
-        let opened = OrderLog::open(data, market, args.store, durability, keep)?;
+        let opened = OrderLog::open(data, market, durability, keep)?;
         words = opened.words()?;
         log = Some(opened);
     }

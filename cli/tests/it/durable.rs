@@ -19,14 +19,8 @@ use crate::market::book;
 
 const LEFT: u64 = 1_000_000;
 
-/// The name of the mode `sync` with the orders in tables in place of the log.
-const TABLES: &str = "redb";
-
 fn plan<'a>(arm: &'a Arm, data: &Path, mode: &str) -> Plan<'a> {
-    match mode {
-        TABLES => arm.stock(data).with(&["--durability", "sync", "--store", "redb"]),
-        mode => arm.stock(data).with(&["--durability", mode]),
-    }
+    arm.stock(data).with(&["--durability", mode])
 }
 
 fn roundhouse(args: &[&str]) -> Output {
@@ -41,13 +35,6 @@ fn check(arm: &Arm, data: &Path, mode: &str, receipts: &Path) {
     let server = plan(arm, data, mode).start();
     let shown = server.show();
     assert_eq!(server.stop().code, Some(0), "{:?}", arm.flags);
-    if mode == TABLES {
-        let proved = roundhouse(&["check", receipts]);
-        assert!(proved.status.success(), "{:?} {mode}: {proved:?}", arm.flags);
-        let text = fs::read_to_string(data).expect("the saved book");
-        assert_eq!(text.lines().count(), shown.lines().count(), "{shown}");
-        return;
-    }
     let proved = roundhouse(&["check", receipts, "--log", log]);
     assert!(proved.status.success(), "{:?} {mode}: {proved:?}", arm.flags);
     let verified = roundhouse(&["log", "verify", log]);
@@ -90,23 +77,8 @@ fn check_under(
 
 /// Every process of the server is killed, again and again.
 pub fn killed_again_and_again(arm: &Arm) {
-    killed(arm, &["sync", "os"]);
-}
-
-/// The same with the orders in tables.
-pub fn killed_with_tables(arm: &Arm) {
-    killed(arm, &[TABLES]);
-    let (_folder, data) = Folder::with("stock.txt", book(1, LEFT));
-    let server = plan(arm, &data, TABLES).start();
-    assert!(server.stop().code == Some(0) && data.with_extension("txt.redb").is_dir());
-    let refused = roundhouse(&["serve", "stock", "--data", data.to_str().expect("text")]);
-    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && why.contains("--store"), "{why}");
-}
-
-fn killed(arm: &Arm, modes: &[&str]) {
     let kills = soak(2, 100);
-    for &mode in modes {
+    for mode in ["sync", "os"] {
         check_under(arm, mode, (kills, 4000 * kills), |server, again, _| {
             let old = server.take().expect("it runs");
             let port = old.address.port();

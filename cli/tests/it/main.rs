@@ -131,8 +131,7 @@ groups! { $
 
     /// Faults of the disk of a log, with a committer that is a thread and one that is a process.
     disk {
-        durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told,
-            killed_with_tables;
+        durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told;
         nodes: nodes_and_members_die, a_lost_quorum_is_told;
     }
 

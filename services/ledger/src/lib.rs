@@ -3,7 +3,6 @@
 //! ```text
 //!   disk      files and names as the log needs them; a folder   record   one order as 48 bytes
 //!   log       batches: append, sync, rotate                     state    replay, snapshot, folding
-//!   table     the same in a library's tables, to compare
 //!   history   the receipts of clients, and the proof that they fit together
 //! ```
 //!
@@ -13,7 +12,7 @@
 //! damage to acknowledged orders differs from the torn end of a crash: the end is cut, damage is
 //! refused.
 //!
-//! A failed write or sync is final ([`OrderSink::commit`]): the kernel may have dropped the pages
+//! A failed write or sync is final ([`Log::commit`]): the kernel may have dropped the pages
 //! and marked them clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC
 //! 2020).
 
@@ -22,7 +21,6 @@ mod history;
 mod log;
 mod record;
 mod state;
-mod table;
 
 use std::io;
 
@@ -31,23 +29,6 @@ pub use history::{HistoryProof, prove};
 pub use log::{Log, LogOptions, SEGMENT_BYTES, prepare_spare};
 pub use record::OrderRecord;
 pub use state::{LedgerState, REQUESTS_KEPT, Tail, exists, fold, found, recover, replay};
-pub use table::TableStore;
-
-/// Takes orders in batches, each durable before it counts.
-pub trait OrderSink {
-    /// The number of the last order.
-    fn last(&self) -> u64;
-
-    /// Writes `orders`, which follow the last one.
-    ///
-    /// # Errors
-    /// The disk's. Then it is unknown which of the orders a restart will find, and no more are
-    /// accepted: [`LedgerFault::Stopped`].
-    ///
-    /// # Panics
-    /// If the numbers do not follow.
-    fn commit(&mut self, orders: &[OrderRecord]) -> Result<(), LedgerFault>;
-}
 
 /// Why a ledger cannot be read or written.
 #[derive(Debug, derive_more::Display)]

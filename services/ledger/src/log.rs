@@ -1,4 +1,4 @@
-//! The writing half: batches of orders, each on the disk before [`OrderSink::commit`] returns.
+//! The writing half: batches of orders, each on the disk before [`Log::commit`] returns.
 //!
 //! A segment has its full length, in zeros, before it is used: syncing bytes in place costs a
 //! flush, syncing a longer file also a commit of the file system's journal.
@@ -8,7 +8,7 @@
 
 use crate::record::{self, LEN, OrderRecord};
 use crate::state::{segment_name, tail};
-use crate::{Disk, DiskFile, LedgerFault, OrderSink, on};
+use crate::{Disk, DiskFile, LedgerFault, on};
 
 /// The usual length of a segment in bytes: some 170,000 orders.
 pub const SEGMENT_BYTES: u64 = 8 << 20;
@@ -44,21 +44,8 @@ pub struct Log<D: Disk> {
     batch: Vec<u8>,
 }
 
-impl<D: Disk> OrderSink for Log<D> {
-    fn last(&self) -> u64 {
-        self.last
-    }
-
-    fn commit(&mut self, orders: &[OrderRecord]) -> Result<(), LedgerFault> {
-        if let Some(why) = &self.stopped {
-            return Err(LedgerFault::Stopped(why.clone()));
-        }
-        self.write(orders).inspect_err(|fault| self.stopped = Some(fault.to_string()))
-    }
-}
-
 impl<D: Disk> Log<D> {
-    /// Opens the ledger for orders after the last whole one, which [`OrderSink::last`] tells; a
+    /// Opens the ledger for orders after the last whole one, which [`Log::last`] tells; a
     /// torn end is left behind. All orders up to there are durable on return.
     ///
     /// # Errors
@@ -82,6 +69,26 @@ impl<D: Disk> Log<D> {
             stopped: None,
             batch: Vec::new(),
         })
+    }
+
+    /// The number of the last order.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Writes `orders`, which follow the last one.
+    ///
+    /// # Errors
+    /// The disk's. Then it is unknown which of the orders a restart will find, and no more are
+    /// accepted: [`LedgerFault::Stopped`].
+    ///
+    /// # Panics
+    /// If the numbers do not follow.
+    pub fn commit(&mut self, orders: &[OrderRecord]) -> Result<(), LedgerFault> {
+        if let Some(why) = &self.stopped {
+            return Err(LedgerFault::Stopped(why.clone()));
+        }
+        self.write(orders).inspect_err(|fault| self.stopped = Some(fault.to_string()))
     }
 
     fn write(&mut self, mut orders: &[OrderRecord]) -> Result<(), LedgerFault> {

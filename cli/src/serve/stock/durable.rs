@@ -2,7 +2,6 @@
 //! machine, which writes and syncs the batches of all workers.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -14,8 +13,7 @@ use anyhow::{Context, Result};
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
 use ledger::{
-    Folder, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink, SEGMENT_BYTES,
-    TableStore,
+    Folder, LedgerState, Log, LogOptions, OrderRecord, SEGMENT_BYTES,
 };
 use memory::{Board, FileWords, Phase, SlotState};
 
@@ -26,66 +24,16 @@ const QUIET: Duration = Duration::from_millis(100);
 /// Orders that did not reach the log before the server was killed ([`Durability::Os`]).
 const WAITING: &str = "waiting";
 
-/// How durable orders are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Store {
-    /// An append-only log of every order, with snapshots
-    #[default]
-    Log,
-    /// The present state in the tables of the library redb: to compare
-    Redb,
-}
-
-impl fmt::Display for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Store::Log { "log" } else { "redb" })
-    }
-}
-
-impl Store {
-    /// The store's folder, beside the book at `book`.
-    pub fn folder_of(self, book: &Path) -> PathBuf {
-        let path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned());
-        let mut path = path.into_os_string();
-        path.push(format!(".{self}"));
-        path.into()
-    }
-
-    /// The state of the store, if there is one, and whether a crash tore its end.
-    fn recover(self, path: &Path, folder: &Folder) -> Result<Option<(LedgerState, bool)>> {
-        if self == Store::Redb {
-            return Ok(TableStore::open(path)?.state()?.map(|state| (state, false)));
-        }
-        if !ledger::exists(folder)? {
-            return Ok(None);
-        }
-        let (state, tail) = ledger::recover(folder)?;
-        Ok(Some((state, tail.is_torn)))
-    }
-
-    fn found(self, path: &Path, folder: &Folder, state: &LedgerState) -> Result<(), LedgerFault> {
-        match self {
-            Store::Log => ledger::found(folder, state),
-            Store::Redb => TableStore::open(path)?.found(state),
-        }
-    }
-
-    fn open(
-        self,
-        path: &Path,
-        folder: &Folder,
-        sync: bool,
-    ) -> Result<Box<dyn OrderSink>, LedgerFault> {
-        Ok(match self {
-            Store::Log => Box::new(Log::open(folder.clone(), options(sync))?),
-            Store::Redb => Box::new(TableStore::open(path)?),
-        })
-    }
+/// The folder of the log of the book at `book`, beside it.
+pub fn folder_of(book: &Path) -> PathBuf {
+    let path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned());
+    let mut path = path.into_os_string();
+    path.push(".log");
+    path.into()
 }
 
 /// The log of one book.
 pub struct OrderLog<'a> {
-    store: Store,
     path: PathBuf,
     folder: Folder,
     orders: &'a OrderQueue,
@@ -107,40 +55,35 @@ impl<'a> OrderLog<'a> {
     pub fn open(
         book: &Path,
         market: &'a Market,
-        store: Store,
         durability: Durability,
         keep: usize,
     ) -> Result<OrderLog<'a>> {
-        let path = store.folder_of(book);
+        let path = folder_of(book);
         let folder = Folder::make(&path)
             .with_context(|| format!("cannot make the folder of the log, {}", path.display()))?;
-        let log = OrderLog { store, path, folder, orders: market.orders(), durability, keep };
+        let log = OrderLog { path, folder, orders: market.orders(), durability, keep };
         log.recover(market)
             .with_context(|| format!("cannot recover the log in {}", log.path.display()))?;
         Ok(log)
     }
 
     fn recover(&self, market: &Market) -> Result<()> {
-        let OrderLog { store, path, folder, .. } = self;
+        let folder = &self.folder;
         let rows = (0..market.len() as u32).map(|row| (market.entry(row).id, row));
         let rows: BTreeMap<u32, u32> = rows.collect();
         let book = || rows.iter().map(|(id, row)| (*id, market.entry(*row).left));
-        let (mut state, is_torn) = match store.recover(path, folder)? {
-            Some(found) => found,
-            None => {
-                let state = LedgerState::new(book().collect());
-                store.found(path, folder, &state)?;
-                (state, false)
-            }
-        };
-        if is_torn {
+        if !ledger::exists(folder)? {
+            ledger::found(folder, &LedgerState::new(book().collect()))?;
+        }
+        let (mut state, tail) = ledger::recover(folder)?;
+        if tail.is_torn {
             eprintln!("the log was cut after order {}: a crash tore what follows", state.last);
         }
         let waiting = self.waiting(state.last)?;
         let is_same = rows.keys().eq(state.lefts.keys());
         if !waiting.is_empty() || !is_same {
             // These orders must be on the disk before anything is built on them.
-            store.open(path, folder, true)?.commit(&waiting)?;
+            Log::open(folder.clone(), options(true))?.commit(&waiting)?;
             for order in &waiting {
                 state.apply(order).map_err(anyhow::Error::msg)?;
             }
@@ -150,7 +93,7 @@ impl<'a> OrderLog<'a> {
             let before = state.lefts.len();
             state.lefts.retain(|id, _| rows.contains_key(id));
             book().for_each(|(id, left)| _ = state.lefts.entry(id).or_insert(left));
-            store.found(path, folder, &state)?;
+            ledger::found(folder, &state)?;
             let new = state.lefts.len() + gone - before;
             info!("the book has {new} new stocks, and lacks {gone} that the log had");
         }
@@ -199,7 +142,7 @@ impl<'a> OrderLog<'a> {
     }
 
     /// Commits batches until the server ends.
-    fn serve(&self, log: &mut dyn OrderSink, entry: &ExtraWorkerEntry<'_>) {
+    fn serve(&self, log: &mut Log<Folder>, entry: &ExtraWorkerEntry<'_>) {
         let mut last = log.last();
         self.orders.committed(last);
         let mut batch = Vec::new();
@@ -214,10 +157,8 @@ impl<'a> OrderLog<'a> {
                     if rest.is_over(entry.board) {
                         return;
                     }
-                    if self.store == Store::Log {
-                        // A quiet moment. If this fails, so does the next rotation, and says so.
-                        let _ = ledger::prepare_spare(&self.folder, options(!is_lazy));
-                    }
+                    // A quiet moment. If this fails, so does the next rotation, and says so.
+                    let _ = ledger::prepare_spare(&self.folder, options(!is_lazy));
                     continue;
                 }
                 if let Err(fault) = log.commit(&batch) {
@@ -227,7 +168,7 @@ impl<'a> OrderLog<'a> {
                 }
                 last = log.last();
                 self.orders.committed(last);
-                if self.store == Store::Log && last - folded > SEGMENT_BYTES / 48 {
+                if last - folded > SEGMENT_BYTES / 48 {
                     folded = last;
                     if folding.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
                         folding = Some(threads.spawn(|| {
@@ -252,7 +193,7 @@ impl ExtraWorker for OrderLog<'_> {
     fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault> {
         let is_first = entry.board.phase() == Phase::Starting;
         let sync = self.durability == Durability::Sync;
-        let opened = self.store.open(&self.path, &self.folder, sync);
+        let opened = Log::open(self.folder.clone(), options(sync));
         let mut log = match opened {
             Ok(log) => Some(log),
             Err(fault) if is_first => return Err(fault.into()),
@@ -264,7 +205,7 @@ impl ExtraWorker for OrderLog<'_> {
         };
         begin(entry);
         if let Some(log) = log.as_mut().filter(|_| !self.orders.commits().1) {
-            self.serve(&mut **log, entry);
+            self.serve(log, entry);
         }
         end(entry, self.orders);
         Ok(())

@@ -11,7 +11,7 @@ use engines::{Assets, Handover, NoStateStore, Refused, Shape};
 use server::{Beside, ServiceInstance};
 use wire::websocket::MessageKind;
 
-use super::{Args, PORT, Store};
+use super::{Args, PORT};
 
 /// Serves the market until it is stopped.
 pub fn run(args: &Args, shape: &Shape) -> Result<ExitCode> {
@@ -58,7 +58,6 @@ fn refuse_flags(args: &Args) -> Result<(), Refused> {
         ("--lock", args.lock != Lock::default()),
         ("--save-every", args.save_every.is_some()),
         ("--durability", args.durability != Durability::default()),
-        ("--store", args.store != Store::Log),
         ("--replicate", args.replicate.is_some()),
         ("--read", args.read.is_some()),
     ];

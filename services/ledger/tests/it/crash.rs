@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Disk, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink};
+use ledger::{Disk, LedgerFault, LedgerState, Log, LogOptions, OrderRecord};
 use stats::Rng;
 
 use crate::disk::{Lie, SimDisk, Trouble};
