@@ -10,6 +10,7 @@ mod point;
 
 pub use gates::{Gate, Gates, Refusal};
 pub use point::{Arrivals, LoadPoint, Model, Rate};
+pub use stats::fnv1a;
 
 use crate::metric::Metric;
 use schemars::JsonSchema;
@@ -352,13 +353,6 @@ fn repeated<'a>(names: &[&'a str]) -> Option<&'a str> {
     sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// FNV-1a, 64 bits (Fowler, Noll, Vo; constants from RFC 9923).
-pub fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -477,6 +471,5 @@ pub(crate) mod tests {
         other.margin = 0.05;
         assert_eq!(plan().hash(), plan().hash());
         assert_ne!(plan().hash(), other.hash());
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

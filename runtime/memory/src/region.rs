@@ -250,7 +250,7 @@ fn describe<S>() -> Header {
     }
 }
 
-/// FNV-1a (Fowler, Noll, Vo) of everything that two programs must agree on.
+/// The hash of everything that two programs must agree on.
 fn layout<S>() -> u64 {
     let fields = [
         std::any::type_name::<S>(),
@@ -258,10 +258,7 @@ fn layout<S>() -> u64 {
         &align_of::<S>().to_string(),
         env!("CARGO_PKG_VERSION"),
     ];
-    let bytes = fields.iter().flat_map(|field| field.bytes().chain([0]));
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    stats::fnv1a(fields.iter().flat_map(|field| field.bytes().chain([0])))
 }
 
 /// The description in words. Its source is untrusted, so its length is checked.

@@ -2,70 +2,72 @@
 //!
 //! Only [`SHARES`] and [`ORDERS`] name commands: parsing, `help`, the error for a wrong number of
 //! arguments and the shape of the reply follow from their rows, so a new command is a new row and a
-//! new [`Request`].
+//! new [`ShareRequest`] or [`OrderRequest`].
 //!
 //! A request is one line of words separated by blanks. Parsing checks everything that the words
 //! alone can decide; the market decides whether a stock exists.
 
 use crate::book::{INT_MAX, LEFT_MAX};
-use crate::trade::Side;
+use crate::trade::{Side, Trade};
 use std::fmt;
 use wire::decimal::{self, Bad};
 use wire::framing::Shape;
 
-/// A request.
+/// A request to the market of shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Request {
+pub enum ShareRequest {
     /// The whole book.
     Show,
-    /// Buy `count` of stock `id`.
-    Buy {
+    /// Buy from the server, or sell to it.
+    Trade(Trade),
+    /// End the connection.
+    Exit,
+    /// The list of commands.
+    Help,
+}
+
+/// A request to the market of orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderRequest {
+    /// The whole book.
+    Show,
+    /// A request to the order book of stock `id`.
+    OfStock {
         /// 1 to [`INT_MAX`].
         id: u32,
-        /// 1 to [`INT_MAX`].
-        count: u32,
-    },
-    /// Sell `count` of stock `id`.
-    Sell {
-        /// 1 to [`INT_MAX`].
-        id: u32,
-        /// 1 to [`INT_MAX`].
-        count: u32,
-    },
-    /// Buy or sell `count` of stock `id` from or to another client, at `price` or better.
-    Limit {
-        /// Whether it buys.
-        side: Side,
-        /// 1 to [`INT_MAX`].
-        id: u32,
-        /// 1 to [`INT_MAX`].
-        count: u32,
-        /// 1 to [`INT_MAX`].
-        price: u32,
-    },
-    /// Take back what is open of an order of stock `id`.
-    Cancel {
-        /// 1 to [`INT_MAX`].
-        id: u32,
-        /// From 1.
-        number: u64,
-    },
-    /// The state of an order of stock `id`.
-    Order {
-        /// 1 to [`INT_MAX`].
-        id: u32,
-        /// From 1.
-        number: u64,
-    },
-    /// The best prices of stock `id`.
-    Depth {
-        /// 1 to [`INT_MAX`].
-        id: u32,
+        /// What to do there.
+        request: BookRequest,
     },
     /// End the connection.
     Exit,
     /// The list of commands.
     Help,
+}
+
+/// A request to one order book.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BookRequest {
+    /// Buy or sell `count` from or to another client, at `price` or better.
+    Limit {
+        /// Whether it buys.
+        side: Side,
+        /// 1 to [`INT_MAX`].
+        count: u32,
+        /// 1 to [`INT_MAX`].
+        price: u32,
+    },
+    /// Take back what is open of an order.
+    Cancel {
+        /// From 1.
+        number: u64,
+    },
+    /// The state of an order.
+    State {
+        /// From 1.
+        number: u64,
+    },
+    /// The best prices.
+    Depth,
 }
 
 /// One row of the table.
@@ -79,8 +81,6 @@ pub struct Command {
     pub about: &'static str,
     /// The shape of every reply to the command, errors included.
     pub shape: Shape,
-    /// Makes the request from the values of `params`; the remaining values are 0.
-    make: fn([u64; PARAMS_MAX]) -> Request,
 }
 
 /// The commands of a market, in the order in which `help` lists them.
@@ -89,98 +89,73 @@ pub type Commands = &'static [Command];
 /// The most parameters of a command.
 pub const PARAMS_MAX: usize = 3;
 
-const HELP: Command = Command {
-    name: "help",
-    params: &[],
-    about: "list the commands",
-    shape: Shape::Block,
-    make: |_| Request::Help,
-};
-const EXIT: Command = Command {
-    name: "exit",
-    params: &[],
-    about: "end the connection",
-    shape: Shape::Line,
-    make: |_| Request::Exit,
-};
+/// The requests of one market.
+pub trait Request: Sized + 'static {
+    /// Its commands.
+    const COMMANDS: Commands;
+    /// Makes the request of each command, in the same order, from the values of its parameters; the
+    /// remaining values are 0.
+    const MAKERS: &'static [fn([u64; PARAMS_MAX]) -> Self];
+}
 
-/// The commands of the market of shares, in which the server buys and sells.
-pub const SHARES: Commands = &[
-    Command {
-        name: "show",
-        params: &[],
-        about: "list every stock as ID LEFT PRICE",
-        shape: Shape::Block,
-        make: |_| Request::Show,
-    },
-    Command {
-        name: "buy",
-        params: &["ID", "N"],
-        about: "buy N of stock ID, if that many are left",
-        shape: Shape::Line,
-        make: |[id, count, _]| Request::Buy { id: id as u32, count: count as u32 },
-    },
-    Command {
-        name: "sell",
-        params: &["ID", "N"],
-        about: "sell N of stock ID",
-        shape: Shape::Line,
-        make: |[id, count, _]| Request::Sell { id: id as u32, count: count as u32 },
-    },
-    HELP,
-    EXIT,
-];
+/// Declares the table of a market: NAME [PARAMETERS] SHAPE ABOUT => REQUEST.
+macro_rules! commands {
+    ($(#[$doc:meta])* $table:ident of $request:ident;
+     $($name:literal $params:tt $shape:ident $about:literal => $make:expr;)+) => {
+        $(#[$doc])*
+        pub const $table: Commands = &[$(Command {
+            name: $name,
+            params: &$params,
+            about: $about,
+            shape: Shape::$shape,
+        }),+];
 
-/// The commands of the market of orders, in which clients buy from each other.
-pub const ORDERS: Commands = &[
-    Command {
-        name: "show",
-        params: &[],
-        about: "list every stock as ID BID ASK PRICE BUYING SELLING TRADED VALUE",
-        shape: Shape::Block,
-        make: |_| Request::Show,
-    },
-    Command {
-        name: "depth",
-        params: &["ID"],
-        about: "list the best prices of stock ID as SIDE PRICE N",
-        shape: Shape::Block,
-        make: |[id, ..]| Request::Depth { id: id as u32 },
-    },
-    Command {
-        name: "buy",
-        params: &["ID", "N", "PRICE"],
-        about: "buy N of stock ID, each for PRICE or less",
-        shape: Shape::Line,
-        make: |numbers| limit(Side::Buy, numbers),
-    },
-    Command {
-        name: "sell",
-        params: &["ID", "N", "PRICE"],
-        about: "sell N of stock ID, each for PRICE or more",
-        shape: Shape::Line,
-        make: |numbers| limit(Side::Sell, numbers),
-    },
-    Command {
-        name: "cancel",
-        params: &["ID", "NUMBER"],
-        about: "take back what is open of an order",
-        shape: Shape::Line,
-        make: |[id, number, _]| Request::Cancel { id: id as u32, number },
-    },
-    Command {
-        name: "order",
-        params: &["ID", "NUMBER"],
-        about: "tell the state of an order",
-        shape: Shape::Line,
-        make: |[id, number, _]| Request::Order { id: id as u32, number },
-    },
-    HELP,
-    EXIT,
-];
+        impl Request for $request {
+            const COMMANDS: Commands = $table;
+            const MAKERS: &'static [fn([u64; PARAMS_MAX]) -> $request] = &[$($make),+];
+        }
+    };
+}
 
-fn limit(side: Side, [id, count, price]: [u64; PARAMS_MAX]) -> Request {
-    Request::Limit { side, id: id as u32, count: count as u32, price: price as u32 }
+commands! {
+    /// The commands of the market of shares, in which the server buys and sells.
+    SHARES of ShareRequest;
+    "show" [] Block "list every stock as ID LEFT PRICE" => |_| ShareRequest::Show;
+    "buy" ["ID", "N"] Line "buy N of stock ID, if that many are left" => |n| trade(Side::Buy, n);
+    "sell" ["ID", "N"] Line "sell N of stock ID" => |n| trade(Side::Sell, n);
+    "help" [] Block "list the commands" => |_| ShareRequest::Help;
+    "exit" [] Line "end the connection" => |_| ShareRequest::Exit;
+}
+
+commands! {
+    /// The commands of the market of orders, in which clients buy from each other.
+    ORDERS of OrderRequest;
+    "show" [] Block "list every stock as ID BID ASK PRICE BUYING SELLING TRADED VALUE"
+        => |_| OrderRequest::Show;
+    "depth" ["ID"] Block "list the best prices of stock ID as SIDE PRICE N"
+        => |[id, ..]| of_stock(id, BookRequest::Depth);
+    "buy" ["ID", "N", "PRICE"] Line "buy N of stock ID, each for PRICE or less"
+        => |n| limit(Side::Buy, n);
+    "sell" ["ID", "N", "PRICE"] Line "sell N of stock ID, each for PRICE or more"
+        => |n| limit(Side::Sell, n);
+    "cancel" ["ID", "NUMBER"] Line "take back what is open of an order"
+        => |[id, number, _]| of_stock(id, BookRequest::Cancel { number });
+    "order" ["ID", "NUMBER"] Line "tell the state of an order"
+        => |[id, number, _]| of_stock(id, BookRequest::State { number });
+    "help" [] Block "list the commands" => |_| OrderRequest::Help;
+    "exit" [] Line "end the connection" => |_| OrderRequest::Exit;
+}
+
+fn trade(side: Side, [id, count, _]: [u64; PARAMS_MAX]) -> ShareRequest {
+    ShareRequest::Trade(Trade { side, id: id as u32, count: count as u32 })
+}
+
+fn limit(side: Side, [id, count, price]: [u64; PARAMS_MAX]) -> OrderRequest {
+    of_stock(id, BookRequest::Limit { side, count: count as u32, price: price as u32 })
+}
+
+fn of_stock(id: u64, request: BookRequest) -> OrderRequest {
+    OrderRequest::OfStock { id: id as u32, request }
 }
 
 /// Why a line is not a request.
@@ -197,38 +172,38 @@ pub enum BadRequest<'a> {
     NotInRange { param: &'static str, found: &'a [u8] },
 }
 
-/// The shape of the reply to `line`; clients need it to find the end of the reply.
-pub fn shape(table: Commands, line: &[u8]) -> Shape {
-    let command = words(line).next().and_then(|word| named(table, word));
-    command.map_or(Shape::Line, |command| command.shape)
+/// A line, read once.
+#[derive(Debug, Clone, Copy)]
+pub struct Parsed<'a, R> {
+    /// The shape of the reply, also if the line is no request.
+    pub shape: Shape,
+    /// The client's own number for the order; 0: none.
+    pub number: u64,
+    /// The request, or the first fault.
+    pub request: Result<R, BadRequest<'a>>,
 }
 
-/// Parses a line without its terminator.
-///
-/// # Errors
-/// [`BadRequest`] for the first fault.
-pub fn parse(table: Commands, line: &[u8]) -> Result<Request, BadRequest<'_>> {
+/// The shape of the reply to `line`; clients need it to find the end of the reply.
+pub fn shape(table: Commands, line: &[u8]) -> Shape {
+    let at = words(line).next().and_then(|word| named(table, word));
+    at.map_or(Shape::Line, |at| table[at].shape)
+}
+
+/// Parses a line without its terminator. With `has_numbers` an order may end with `#NUMBER`.
+pub fn parse<R: Request>(line: &[u8], has_numbers: bool) -> Parsed<'_, R> {
+    let table = R::COMMANDS;
+    let bad = |bad| Parsed { shape: Shape::Line, number: 0, request: Err(bad) };
     let mut words = words(line);
-    let found = words.next().ok_or(BadRequest::Empty)?;
-    let command = named(table, found).ok_or(BadRequest::UnknownCommand { table, found })?;
-    let found = words.clone().count();
-    if found != command.params.len() {
-        return Err(BadRequest::WrongArity {
-            command: command.name,
-            params: command.params,
-            found,
-        });
-    }
-    let mut numbers = [0; PARAMS_MAX];
-    for ((number, param), word) in numbers.iter_mut().zip(command.params).zip(words) {
-        *number = match decimal::parse(word) {
-            Ok(value) if (1..=most(param)).contains(&value) => value,
-            Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => {
-                return Err(BadRequest::NotInRange { param, found: word });
-            }
-        };
-    }
-    Ok((command.make)(numbers))
+    let Some(found) = words.next() else { return bad(BadRequest::Empty) };
+    let Some(at) = named(table, found) else {
+        return bad(BadRequest::UnknownCommand { table, found });
+    };
+    let command = &table[at];
+    let last = words.clone().last().filter(|_| has_numbers && command.is_order());
+    let number = last.and_then(own_number);
+    let count = words.clone().count() - usize::from(number.is_some());
+    let request = command.values(words, count).map(R::MAKERS[at]);
+    Parsed { shape: command.shape, number: number.unwrap_or(0), request }
 }
 
 /// Appends the reply to `help`: one line per command.
@@ -240,8 +215,13 @@ pub fn help(table: Commands, out: &mut Vec<u8>) {
     }
 }
 
-fn named(table: Commands, word: &[u8]) -> Option<&'static Command> {
-    table.iter().find(|command| command.name.as_bytes() == word)
+fn named(table: Commands, word: &[u8]) -> Option<usize> {
+    table.iter().position(|command| command.name.as_bytes() == word)
+}
+
+/// The number in `#NUMBER`, from 1.
+fn own_number(word: &[u8]) -> Option<u64> {
+    decimal::parse(word.strip_prefix(b"#")?).ok().filter(|number| *number > 0)
 }
 
 /// The greatest value of a parameter.
@@ -257,6 +237,33 @@ impl Command {
     /// The command as a user types it, such as `buy ID N`.
     pub fn usage(&self) -> impl fmt::Display {
         Usage(self.name, self.params)
+    }
+
+    /// Whether it moves shares, so that a client may number it.
+    fn is_order(&self) -> bool {
+        self.params.contains(&"N")
+    }
+
+    /// The values of the parameters, from the first `found` of `words`.
+    fn values<'a>(
+        &self,
+        words: impl Iterator<Item = &'a [u8]>,
+        found: usize,
+    ) -> Result<[u64; PARAMS_MAX], BadRequest<'a>> {
+        if found != self.params.len() {
+            let (command, params) = (self.name, self.params);
+            return Err(BadRequest::WrongArity { command, params, found });
+        }
+        let mut values = [0; PARAMS_MAX];
+        for ((value, param), word) in values.iter_mut().zip(self.params).zip(words) {
+            *value = match decimal::parse(word) {
+                Ok(value) if (1..=most(param)).contains(&value) => value,
+                Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => {
+                    return Err(BadRequest::NotInRange { param, found: word });
+                }
+            };
+        }
+        Ok(values)
     }
 }
 
@@ -311,28 +318,34 @@ impl std::error::Error for BadRequest<'_> {}
 
 #[cfg(test)]
 mod tests {
-    use super::{ORDERS, Request, SHARES, Side, help, parse, shape};
-    use wire::framing::Shape;
+    use super::*;
 
-    fn check(line: &str, expected: Request) {
-        assert_eq!(parse(SHARES, line.as_bytes()).expect(line), expected, "{line:?}");
+    fn check(line: &str, expected: ShareRequest) {
+        let parsed = parse::<ShareRequest>(line.as_bytes(), false);
+        assert_eq!(parsed.request.expect(line), expected, "{line:?}");
+    }
+
+    fn buy(id: u32, count: u32) -> ShareRequest {
+        ShareRequest::Trade(Trade { side: Side::Buy, id, count })
     }
 
     fn check_refused(line: impl AsRef<[u8]>, expected: &str) {
-        let message = parse(SHARES, line.as_ref()).expect_err("refused").to_string();
+        let parsed = parse::<ShareRequest>(line.as_ref(), true);
+        let message = parsed.request.expect_err("refused").to_string();
         assert_eq!(message, expected);
     }
 
     #[test]
     fn requests() {
-        check("show", Request::Show);
-        check("exit", Request::Exit);
-        check("help", Request::Help);
-        check("buy 5 3", Request::Buy { id: 5, count: 3 });
-        check("sell 2147483647 2147483647", Request::Sell { id: 2147483647, count: 2147483647 });
-        check(" \tbuy   5\t\t3  ", Request::Buy { id: 5, count: 3 });
-        check("show \r", Request::Show);
-        check("buy 007 0000000000000000000000003", Request::Buy { id: 7, count: 3 });
+        check("show", ShareRequest::Show);
+        check("exit", ShareRequest::Exit);
+        check("help", ShareRequest::Help);
+        check("buy 5 3", buy(5, 3));
+        let (side, id, count) = (Side::Sell, 2147483647, 2147483647);
+        check("sell 2147483647 2147483647", ShareRequest::Trade(Trade { side, id, count }));
+        check(" \tbuy   5\t\t3  ", buy(5, 3));
+        check("show \r", ShareRequest::Show);
+        check("buy 007 0000000000000000000000003", buy(7, 3));
     }
 
     #[test]
@@ -347,6 +360,10 @@ mod tests {
         check_refused("SHOW", &format!("{commands} `SHOW`; try `help`"));
         check_refused(b"\x00\xff\x1b", &format!("{commands} `\\x00\\xff\\x1b`; try `help`"));
         check_refused("b".repeat(25), &format!("{commands} `{}...`; try `help`", "b".repeat(24)));
+        check_refused("show #7", "expected `show`, found 1 argument");
+        check_refused("buy 1 #7", "expected `buy ID N`, found 1 argument");
+        check_refused("buy 1 2 #0", "expected `buy ID N`, found 3 arguments");
+        check_refused("buy 1 2#7", &range("N", "2#7"));
         check_refused("buy 1", "expected `buy ID N`, found 1 argument");
         check_refused("sell 1 2 3", "expected `sell ID N`, found 3 arguments");
         check_refused("show 1", "expected `show`, found 1 argument");
@@ -359,6 +376,14 @@ mod tests {
         check_refused("buy 1 1.5", &range("N", "1.5"));
         check_refused("sell 1 2147483648", &range("N", "2147483648"));
         check_refused("sell 1 99999999999999999999", &range("N", "99999999999999999999"));
+    }
+
+    #[test]
+    fn an_order_has_a_number_of_its_client_where_a_log_keeps_it() {
+        let parsed = parse::<ShareRequest>(b" buy 5  3 #8123\r", true);
+        assert_eq!((parsed.number, parsed.request.ok()), (8123, Some(buy(5, 3))));
+        let refused = parse::<ShareRequest>(b"buy 5 3 #8123", false).request.expect_err("no log");
+        assert_eq!(refused.to_string(), "expected `buy ID N`, found 3 arguments");
     }
 
     #[test]
@@ -392,16 +417,19 @@ mod tests {
 
     #[test]
     fn the_market_of_orders_has_prices_and_numbers() {
-        let check = |line: &str, expected| {
-            assert_eq!(parse(ORDERS, line.as_bytes()).expect(line), expected);
+        let check = |line: &str, request| {
+            let parsed = parse::<OrderRequest>(line.as_bytes(), false);
+            let expected = OrderRequest::OfStock { id: 1, request };
+            assert_eq!(parsed.request.expect(line), expected);
         };
-        let (id, count, price) = (1, 2, 3);
-        check("buy 1 2 3", Request::Limit { side: Side::Buy, id, count, price });
-        check("sell 1 2 3", Request::Limit { side: Side::Sell, id, count, price });
-        check("cancel 1 9223372036854775807", Request::Cancel { id, number: i64::MAX as u64 });
-        check("order 1 7", Request::Order { id, number: 7 });
-        check("depth 1", Request::Depth { id });
-        let refused = parse(ORDERS, b"buy 1 2").expect_err("no price").to_string();
+        let (count, price) = (2, 3);
+        check("buy 1 2 3", BookRequest::Limit { side: Side::Buy, count, price });
+        check("sell 1 2 3", BookRequest::Limit { side: Side::Sell, count, price });
+        check("cancel 1 9223372036854775807", BookRequest::Cancel { number: i64::MAX as u64 });
+        check("order 1 7", BookRequest::State { number: 7 });
+        check("depth 1", BookRequest::Depth);
+        let refused = parse::<OrderRequest>(b"buy 1 2", false).request.expect_err("no price");
+        let refused = refused.to_string();
         assert_eq!(refused, "expected `buy ID N PRICE`, found 2 arguments");
     }
 }

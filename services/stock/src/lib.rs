@@ -35,7 +35,7 @@ pub use choice::{BadChoice, Durability, Index, Lock, MarketKind, Order, Reads};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;
-pub use trade::Side;
+pub use trade::{Side, Trade};
 
 use seam::Peer;
 use service::TOO_LONG;

@@ -36,6 +36,9 @@ const NODES: usize = Node::<u32>::slots_for(CAPACITY);
 const SEED_MARK: &[u8] = b"\x01index ";
 
 /// The shared state of the stock service. All-zero bytes are a market without stocks.
+///
+/// It holds all five indexes and every lock, whichever are chosen: a type in shared memory has one
+/// layout, and a successor with other flags takes the memory over as it is.
 #[repr(C)]
 pub struct Market {
     tree: LevelOrder,

@@ -21,6 +21,9 @@ pub const ORDERS_WAITING: usize = 1 << 16;
 /// Words of an order in a file of words, the checksum included.
 pub const WORDS: usize = 5;
 const SLOTS: usize = 2 * REQUESTS_KEPT;
+/// 2^64 divided by the golden ratio: multiplied by it, close numbers differ in high bits (Knuth,
+/// "The Art of Computer Programming", volume 3, section 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Looks, a second apart, before a session stops waiting for the disk.
 const LOOKS: u32 = 5;
 
@@ -44,10 +47,11 @@ pub fn order_in_file([seq, request, what, left, sum]: [u64; WORDS]) -> Option<Or
     (seq > 0 && sum == checksum(words)).then(|| record(words))
 }
 
-/// FNV-1a over words: a file of words is read after a kill, which tears no word.
+/// The sum of an order in a file of words, which is read after a kill: that tears no word. Each
+/// step is invertible, so no change of one word keeps the sum.
 fn checksum(words: [u64; 4]) -> u64 {
-    let step = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-    words.iter().fold(0xcbf2_9ce4_8422_2325, step)
+    let step = |sum: u64, word: &u64| (sum ^ word).wrapping_mul(SPREAD).rotate_left(23);
+    words.iter().fold(SPREAD, step)
 }
 
 /// The answer to a session that waited for its orders.
@@ -307,7 +311,7 @@ impl<'a> Placing<'a> {
 
 impl Requests {
     fn home(request: u64) -> usize {
-        (request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 43) as usize % SLOTS
+        (request.wrapping_mul(SPREAD) >> 43) as usize % SLOTS
     }
 
     fn at(&self, place: usize) -> u64 {

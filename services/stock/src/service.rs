@@ -10,17 +10,16 @@
 //! other than orders begin the next batch.
 
 use crate::book::LEFT_MAX;
-use crate::command::{self, Request, SHARES};
+use crate::command::{self, Parsed, SHARES, ShareRequest};
 use crate::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::show::Show;
 use crate::trade::{self, Side, Trade};
-use crate::work::compute;
 use crate::{Durability, Lock, Market, Order, Reads, Refusal, connected};
+use crate::work::compute;
 use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 use std::fmt;
 use std::io::Write as _;
-use wire::decimal;
 use wire::framing::{Framing, Shape};
 use wire::line::{self, Next};
 
@@ -343,26 +342,27 @@ impl<'a> Turn<'a> {
 
     /// Answers one line.
     fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
-        let costs = || !matches!(command::parse(SHARES, text), Ok(Request::Exit) | Err(_));
-        if (numbered(text).is_some() || costs()) && !self.holds() && !self.cx.admit() {
-            self.stock.busy(command::shape(SHARES, text), out.bytes());
-            return Answered::GoesOn;
-        }
-        if self.stock.options.durability != Durability::None
-            && let Some((trade, request)) = numbered(text)
-        {
-            self.place(trade, request, out);
-            return Answered::GoesOn;
-        }
-        match command::parse(SHARES, text) {
-            Ok(Request::Buy { id, count }) => self.trade(Trade { side: Side::Buy, id, count }, out),
-            Ok(Request::Sell { id, count }) => {
-                self.trade(Trade { side: Side::Sell, id, count }, out);
+        let has_log = self.stock.options.durability != Durability::None;
+        let Parsed { shape, number, request } = command::parse(text, has_log);
+        let request = match request {
+            Ok(request) => request,
+            Err(bad) => {
+                self.stock.refuse(bad, shape, out.bytes());
+                return Answered::GoesOn;
             }
-            Ok(Request::Show | Request::Help | Request::Exit) if self.holds() => {
+        };
+        if self.holds() {
+            if !matches!(request, ShareRequest::Trade(_)) {
                 return Answered::Later;
             }
-            Ok(Request::Show) => match self.stock.options.reads {
+        } else if request != ShareRequest::Exit && !self.cx.admit() {
+            self.stock.busy(shape, out.bytes());
+            return Answered::GoesOn;
+        }
+        match request {
+            ShareRequest::Trade(trade) if has_log => self.place(trade, number, out),
+            ShareRequest::Trade(trade) => self.trade(trade, out),
+            ShareRequest::Show => match self.stock.options.reads {
                 Some(Reads::Strict) => self.read(out),
                 Some(Reads::Local) => {
                     let Cx { state, worker, now, .. } = *self.cx;
@@ -371,17 +371,15 @@ impl<'a> Turn<'a> {
                 }
                 None => self.show(out),
             },
-            Ok(Request::Help) => {
+            ShareRequest::Help => {
                 let start = out.bytes().len();
                 command::help(SHARES, out.bytes());
                 self.stock.frame(start, Shape::Block, out.bytes());
             }
-            Ok(Request::Exit) => {
+            ShareRequest::Exit => {
                 self.bye(out);
                 return Answered::Last;
             }
-            Ok(other) => unreachable!("the table of this market makes no {other:?}"),
-            Err(bad) => self.stock.refuse(bad, command::shape(SHARES, text), out.bytes()),
         }
         Answered::GoesOn
     }
@@ -520,18 +518,6 @@ impl<'a> Turn<'a> {
             out.bytes().extend_from_slice(b"exit\n");
             self.stock.frame(start, Shape::Line, out.bytes());
         }
-    }
-}
-
-/// The order in a line that ends with `#NUMBER`, and that number, from 1.
-fn numbered(text: &[u8]) -> Option<(Trade, u64)> {
-    let at = text.iter().rposition(|byte| *byte == b'#')?;
-    let (order, request) = (&text[..at], text[at + 1..].trim_ascii_end());
-    let request = decimal::parse(request).ok().filter(|request| *request > 0)?;
-    match command::parse(SHARES, order.strip_suffix(b" ")?).ok()? {
-        Request::Buy { id, count } => Some((Trade { side: Side::Buy, id, count }, request)),
-        Request::Sell { id, count } => Some((Trade { side: Side::Sell, id, count }, request)),
-        _ => None,
     }
 }
 

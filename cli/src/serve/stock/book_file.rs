@@ -8,11 +8,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::stock::{CAPACITY, Market, Sheet};
 use anyhow::{Context, Result, anyhow};
 use engines::{Handover, Refused};
 use language::{eprintln, info};
 use seam::{SHARDS_MAX, WorkerId};
+use ::stock::{CAPACITY, Market, Sheet};
+use stats::fnv1a;
 use sys::claim::{self, Claim};
 
 /// The longest file: a full market with a comment of 200 bytes a line, or in UTF-16.
@@ -115,7 +116,7 @@ impl BookFile {
     /// Belongs to `market` from now on, which holds this book, or more recent amounts if it was
     /// handed over.
     pub fn bind(&mut self, market: &Market, handover: Option<&Handover>) {
-        let digest = digest(&self.bytes());
+        let digest = fnv1a(&self.bytes());
         if handover.is_none() {
             market.note_file(digest);
         } else if !market.is_noted(digest) {
@@ -157,9 +158,9 @@ impl BookFile {
         let (version, next) = self.current(market);
         if self.stamp.is_none() || next != self.sheet {
             let bytes = next.bytes();
-            market.note_file(digest(&bytes));
+            market.note_file(fnv1a(&bytes));
             sys::file::replace(&self.path, &bytes).map_err(|error| {
-                market.note_file(digest(&self.bytes()));
+                market.note_file(fnv1a(&self.bytes()));
                 format!(
                     "cannot save {name}: {error}; until this is mended, a crash loses the orders \
                      since the last save"
@@ -187,7 +188,7 @@ impl BookFile {
     fn merge(&mut self, market: &Market) -> Result<(), String> {
         let (stamp, bytes) = read(&self.path).map_err(|error| error.to_string())?;
         let edited = Sheet::parse(&bytes, CAPACITY).map_err(|bad| bad.to_string())?;
-        if !market.is_noted(digest(&bytes)) {
+        if !market.is_noted(fnv1a(&bytes)) {
             let now: HashMap<u32, u64> = edited.entries().map(|row| (row.id, row.left)).collect();
             let served = || self.sheet.entries().zip(&self.rows);
             let gone = served().find(|(row, at)| at.is_some() && !now.contains_key(&row.id));
@@ -294,10 +295,4 @@ fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
     // Before the bytes: a change meanwhile makes the stamp differ at the next save.
     let stamp = Stamp::of(&fs::metadata(path)?);
     Ok((stamp, fs::read(path)?))
-}
-
-/// FNV-1a, 64 bits: the same in every version of this program, because a successor compares it.
-fn digest(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }

@@ -1,10 +1,10 @@
 //! Bytes to requests to replies: the market of orders as a service.
 
 use super::{Exchange, OrderBook, Placed, State};
-use crate::command::{self, ORDERS, Request};
+use crate::command::{self, BookRequest, ORDERS, OrderRequest, Parsed};
 use crate::trade::Side;
-use crate::work::compute;
 use crate::{LINE_MAX, Options, TOO_LONG, connected};
+use crate::work::compute;
 use core::convert::Infallible;
 use core::fmt;
 use memory::Locked;
@@ -65,40 +65,36 @@ impl OrderMarket {
 
     /// Answers one line; whether the connection goes on.
     fn answer(&self, cx: &Cx<'_, Exchange>, text: &[u8], out: &mut Out) -> bool {
-        let shape = command::shape(ORDERS, text);
-        let request = match command::parse(ORDERS, text) {
-            Ok(Request::Exit) => {
-                // In framings where every request has a reply, `exit` has one too.
-                if self.options.framing != Framing::Line {
-                    self.reply(shape, out, |bytes| bytes.extend_from_slice(b"exit\n"));
-                }
-                return false;
-            }
+        let Parsed { shape, request, .. } = command::parse(text, false);
+        let request = match request {
             Ok(request) => request,
             Err(bad) => {
                 self.refuse(bad, shape, out);
                 return true;
             }
         };
-        if !cx.admit() {
+        if !matches!(request, OrderRequest::Exit) && !cx.admit() {
             self.reply(shape, out, |bytes| bytes.extend_from_slice(b"BUSY\n"));
             return true;
         }
         match request {
-            Request::Show => self.reply(shape, out, |bytes| {
+            OrderRequest::Show => self.reply(shape, out, |bytes| {
                 cx.state.books().iter().for_each(|book| show(cx, book, bytes));
             }),
-            Request::Help => self.reply(shape, out, |bytes| command::help(ORDERS, bytes)),
-            Request::Limit { id, .. }
-            | Request::Cancel { id, .. }
-            | Request::Order { id, .. }
-            | Request::Depth { id } => match cx.state.find(id) {
+            OrderRequest::Help => self.reply(shape, out, |bytes| command::help(ORDERS, bytes)),
+            OrderRequest::OfStock { id, request } => match cx.state.find(id) {
                 Some(book) => self.in_book(request, book, &book.lock(cx.worker), shape, out),
                 None => {
                     self.refuse(format_args!("expected the ID of a stock, found {id}"), shape, out);
                 }
             },
-            other => unreachable!("the table of this market makes no {other:?}"),
+            OrderRequest::Exit => {
+                // In framings where every request has a reply, `exit` has one too.
+                if self.options.framing != Framing::Line {
+                    self.reply(shape, out, |bytes| bytes.extend_from_slice(b"exit\n"));
+                }
+                return false;
+            }
         }
         true
     }
@@ -106,7 +102,7 @@ impl OrderMarket {
     /// Answers a request to one book, which the worker has taken.
     fn in_book(
         &self,
-        request: Request,
+        request: BookRequest,
         book: &OrderBook,
         _alone: &Locked<'_>,
         shape: Shape,
@@ -114,25 +110,25 @@ impl OrderMarket {
     ) {
         let unknown = |number| format!("expected the number of a recent order, found {number}");
         match request {
-            Request::Limit { side, count, price, .. } => {
+            BookRequest::Limit { side, count, price } => {
                 compute(self.options.work);
                 match book.place(side, count, price) {
                     Ok(placed) => self.say(Done(side, placed), shape, out),
                     Err(why) => self.refuse(why, shape, out),
                 }
             }
-            Request::Cancel { number, .. } => match book.cancel(number) {
+            BookRequest::Cancel { number } => match book.cancel(number) {
                 Some(0) => self.say(format_args!("#{number} is not open"), shape, out),
                 Some(open) => {
                     self.say(format_args!("[cancel] #{number} took back {open}"), shape, out);
                 }
                 None => self.refuse(unknown(number), shape, out),
             },
-            Request::Order { number, .. } => match book.state(number) {
+            BookRequest::State { number } => match book.state(number) {
                 Some(state) => self.say(format_args!("#{number} {state}"), shape, out),
                 None => self.refuse(unknown(number), shape, out),
             },
-            _ => self.reply(shape, out, |bytes| depth(book, bytes)),
+            BookRequest::Depth => self.reply(shape, out, |bytes| depth(book, bytes)),
         }
     }
 
