@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             lists.collect::<Result<Vec<_>>>()?.concat()
         }
     };
-    let log = args.log.clone().map(crate::log::orders).transpose()?;
+    let log = args.log.as_deref().map(market::history::orders).transpose()?;
     let log = log.as_ref().map(|(after, orders)| (*after, &orders[..]));
     match ledger::prove(placed, log) {
         Ok(proof) => {

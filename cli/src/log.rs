@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use clap::Subcommand;
-use cluster::{Etcd, StoreAddress, StoredHistory};
-use ledger::{Folder, OrderRecord};
+use ledger::OrderRecord;
+use market::history::{self, HistoryEnd};
 
 /// The ways of reading a log.
 #[derive(Subcommand)]
@@ -85,63 +85,20 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The state at the end of what was read.
-struct LogEnd {
-    last: u64,
-    lefts: BTreeMap<u32, u64>,
-    is_torn: bool,
-}
-
 impl Args {
+    /// Prints the orders from number `from` on; returns the market after the last one.
     fn read(
         &self,
         from: u64,
         mut print: impl FnMut(&OrderRecord) -> io::Result<()>,
-    ) -> Result<LogEnd> {
-        language::debug!("reading {}", self.folder.display());
+    ) -> Result<HistoryEnd> {
         let mut printed = Ok(());
-        let mut visit = |order: &OrderRecord| {
+        let end = history::read(&self.folder, self.to, |order| {
             if order.seq >= from && printed.is_ok() {
                 printed = print(order);
             }
-        };
-        let end = if let Some(found) = stored(&self.folder)? {
-            let mut end = LogEnd { last: found.base.last, lefts: found.base.lefts, is_torn: false };
-            for order in found.orders.iter().filter(|order| order.seq <= self.to) {
-                visit(order);
-                end.last = order.seq;
-                end.lefts.insert(order.stock, order.left);
-            }
-            end
-        } else {
-            let read = ledger::replay(&Folder::at(&self.folder), self.to, |_, order| visit(order));
-            let read = read.with_context(|| format!("cannot read {}", self.folder.display()));
-            let (state, tail) = read?;
-            LogEnd { last: state.last, lefts: state.lefts, is_torn: tail.is_torn }
-        };
+        })?;
         printed?;
         Ok(end)
     }
-}
-
-/// All orders of a log, and the number of the one before them.
-pub fn orders(folder: PathBuf) -> Result<(u64, Vec<OrderRecord>)> {
-    let mut orders = Vec::new();
-    let keep = |order: &OrderRecord| {
-        orders.push(*order);
-        Ok(())
-    };
-    let end = Args { folder, to: u64::MAX }.read(0, keep)?;
-    Ok((end.last - orders.len() as u64, orders))
-}
-
-/// The orders that a store of several nodes remembers, if `path` is its address.
-fn stored(path: &Path) -> Result<Option<StoredHistory>> {
-    let Some(text) = path.to_str().filter(|text| StoreAddress::looks_like(text)) else {
-        return Ok(None);
-    };
-    let address: StoreAddress = text.parse().map_err(|why: String| anyhow!(why))?;
-    let found = cluster::stored_history(&mut Etcd::new(address.clone()));
-    let found = found.with_context(|| format!("cannot read {address}"))?;
-    found.map(Some).ok_or_else(|| anyhow!("expected a market at {address}, found none"))
 }

@@ -66,7 +66,9 @@ mod tests {
         for bad in ["a:1/m", "http://a:1/m", "etcd://a:1", "etcd://a:1/", "nats://a:1/m"] {
             check(bad, false);
         }
-        for bad in ["etcd://a:1,/m", "etcd://a:99999/m", "etcd://:1/m", "etcd://a/m", "etcd://a:1/m/n", ""] {
+        for bad in
+            ["etcd://a:1,/m", "etcd://a:99999/m", "etcd://:1/m", "etcd://a/m", "etcd://a:1/m/n", ""]
+        {
             check(bad, false);
         }
     }

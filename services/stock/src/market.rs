@@ -12,7 +12,6 @@
 
 use crate::book::{self, Entry, LEFT_MAX};
 use crate::queue::OrderQueue;
-use crate::replicated::ClusterView;
 use crate::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
@@ -60,7 +59,6 @@ pub struct Market {
     nodes: [Node<u32>; NODES],
     row_locks: [RwLock; CAPACITY],
     orders: OrderQueue,
-    cluster: ClusterView,
 }
 
 /// One stock; row i is node i of the tree.
@@ -114,11 +112,6 @@ impl Market {
     /// The orders on their way to a log.
     pub fn orders(&self) -> &OrderQueue {
         &self.orders
-    }
-
-    /// The market of all nodes, if several serve it.
-    pub fn cluster(&self) -> &ClusterView {
-        &self.cluster
     }
 
     /// Replaces the amount left of stock `row`: before any worker exists, or by the holder of the

@@ -87,6 +87,11 @@ pub enum Unplaced {
 
 impl std::error::Error for Unplaced {}
 
+/// Values of `log`.
+const NONE: u32 = 0;
+const OWN: u32 = 1;
+const COMMON: u32 = 2;
+
 const FINE: u32 = 0;
 const SLOW: u32 = 1;
 const STOPPED: u32 = 2;
@@ -97,7 +102,8 @@ pub struct OrderQueue {
     lock: Padded<memory::Lock>,
     placed: Padded<AtomicU64>,
     durable: Padded<AtomicU64>,
-    is_logged: AtomicU32,
+    /// Whose log numbers the orders.
+    log: AtomicU32,
     state: AtomicU32,
     batches: AtomicU64,
     came: EventCount,
@@ -128,12 +134,17 @@ impl OrderQueue {
         self.placed.store(last, Relaxed);
         self.durable.store(last, Relaxed);
         recent.for_each(|order| self.requests.remember(&order));
-        self.is_logged.store(1, Release);
+        self.log.store(OWN, Release);
+    }
+
+    /// Begins with tickets: the log of several nodes decides the orders. Before any worker exists.
+    pub fn begin_tickets(&self) {
+        self.log.store(COMMON, Release);
     }
 
     /// Whether a log belongs to the market.
     pub fn is_logged(&self) -> bool {
-        self.is_logged.load(Relaxed) != 0
+        self.log.load(Relaxed) != NONE
     }
 
     /// The last order that was placed, and the last durable one.
@@ -243,8 +254,8 @@ impl OrderQueue {
     /// Completes what `dead` had begun, and releases what it held.
     pub(super) fn heal(market: &Market, dead: WorkerId) {
         let queue = market.orders();
-        // Several nodes: nothing is begun before it is in the log.
-        if queue.lock.is_held_by(dead) && !market.cluster().is_on() {
+        // With tickets nothing is carried out before it is in the log.
+        if queue.lock.is_held_by(dead) && queue.log.load(Relaxed) != COMMON {
             queue.requests.rebuild();
             if let Some(order) = queue.last()
                 && let Some(row) = market.find(order.stock)

@@ -8,12 +8,7 @@ use super::Refusal;
 use super::queue::{ORDERS_WAITING, OrderQueue, Placing, Unplaced, packed};
 use seam::Instant;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, fence};
-
-/// Rows of a list.
-const ROWS: usize = 16;
-/// Words of a row: the number, then the name in eight bytes a word.
-const ROW_WORDS: usize = 8;
+use std::sync::atomic::{AtomicU64, fence};
 
 const UNKNOWN: u64 = 0;
 const NOT_ENOUGH: u64 = 1;
@@ -32,97 +27,29 @@ pub fn since(word: u64) -> u64 {
 /// The log's decision on a ticket; [`None`]: this node cannot know.
 pub type TicketOutcome = Option<Result<u64, Unplaced>>;
 
-/// The market of all nodes, as the committer of this one knows it. All-zero bytes: there is none.
-#[repr(C)]
-pub struct ClusterView {
-    is_on: AtomicU32,
-    /// The last order that is carried out here.
-    last: AtomicU64,
-    batch: AtomicU64,
+/// The market of all nodes, as this one knows it.
+pub trait NodeView: Send + Sync {
     /// The numbered orders that are decided here.
-    decided: AtomicU64,
-    /// The monotonic clock when nothing in the log was missing here.
-    fresh_ns: AtomicU64,
-    /// The nodes that live, with the last order that each has carried out.
-    pub nodes: NamedNumbers,
-    /// The machines of the store, with their states: 0 silent, 1 ailing, 2 follows, 3 leads.
-    pub members: NamedNumbers,
-}
+    fn decided(&self) -> u64;
 
-impl ClusterView {
-    /// Whether several nodes serve the market.
-    pub fn is_on(&self) -> bool {
-        self.is_on.load(Relaxed) != 0
-    }
+    /// The last order that is carried out here.
+    fn last(&self) -> u64;
 
-    /// Begins, before any worker exists.
-    pub fn begin(&self) {
-        self.is_on.store(1, Release);
-    }
-
-    /// Batch `batch`, which ends with order `last`, is the last one that is carried out here;
-    /// `decided` numbered orders are.
-    pub fn advance(&self, batch: u64, last: u64, decided: u64) {
-        self.batch.store(batch, Relaxed);
-        self.decided.store(decided, Relaxed);
-        self.last.store(last, Release);
-    }
-
-    /// Nothing was missing here at `now`.
-    pub fn refresh(&self, now: Instant) {
-        self.fresh_ns.store(now.ns(), Relaxed);
-    }
-
-    /// The last batch and order that are carried out here.
-    pub fn ends(&self) -> (u64, u64) {
-        (self.batch.load(Relaxed), self.last.load(Acquire))
-    }
-
-    /// The time since nothing was missing here, in milliseconds.
-    pub fn age_ms(&self, now: Instant) -> u64 {
-        now.ns().saturating_sub(self.fresh_ns.load(Relaxed)) / 1_000_000
-    }
-}
-
-/// Names, of which 56 bytes are kept, with a number each.
-#[repr(C)]
-pub struct NamedNumbers {
-    count: AtomicU64,
-    rows: [[AtomicU64; ROW_WORDS]; ROWS],
-}
-
-impl NamedNumbers {
-    /// Replaces the list; 16 are kept.
-    pub fn replace(&self, list: &[(String, u64)]) {
-        for (row, (name, number)) in self.rows.iter().zip(list) {
-            let mut bytes = [0; 8 * (ROW_WORDS - 1)];
-            let len = name.len().min(bytes.len());
-            bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-            row[0].store(*number, Relaxed);
-            for (word, bytes) in row[1..].iter().zip(bytes.as_chunks::<8>().0) {
-                word.store(u64::from_le_bytes(*bytes), Relaxed);
-            }
-        }
-        self.count.store(list.len().min(ROWS) as u64, Release);
-    }
-
-    /// The list.
-    pub fn list(&self) -> Vec<(String, u64)> {
-        let count = self.count.load(Acquire) as usize;
-        let pair = |row: &[AtomicU64; ROW_WORDS]| {
-            let words = row[1..].iter().map(|word| word.load(Relaxed).to_le_bytes());
-            let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
-            (String::from_utf8_lossy(&bytes).into_owned(), row[0].load(Relaxed))
-        };
-        self.rows.iter().take(count).map(pair).collect()
-    }
+    /// The time since nothing in the log was missing here, in milliseconds.
+    fn age_ms(&self, now: Instant) -> u64;
 }
 
 impl Placing<'_> {
-    /// Draws a ticket for an order of `change` shares of `stock`, or for a read with stock 0.
-    pub fn ticket(&self, stock: u32, change: i32, request: u64) -> Result<u64, Unplaced> {
+    /// Draws a ticket for an order of `change` shares of `stock`, or for a read with stock 0;
+    /// `decided` numbered orders are decided now.
+    pub fn ticket(
+        &self,
+        (stock, change): (u32, i32),
+        request: u64,
+        decided: u64,
+    ) -> Result<u64, Unplaced> {
         let queue = self.market().orders();
-        let open = OPEN | self.market().cluster().decided.load(Relaxed);
+        let open = OPEN | decided;
         let last = queue.free()?;
         let ticket = last + 1;
         let slot = queue.slot(ticket);
@@ -182,20 +109,37 @@ mod tests {
     use crate::{Durability, HeldReplies, Market, Options, Reads, Stock};
     use memory::Region;
     use seam::{Cx, Effects, Event, Out, Service, SessionId, Step, Then, WorkerId};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const ME: WorkerId = WorkerId::new(0, 1);
 
     fn market() -> Region<Market> {
         let market = Region::<Market>::alone(b"1 10 100\n2 5 200\n");
-        market.orders().begin(0, std::iter::empty());
-        market.cluster().begin();
+        market.orders().begin_tickets();
         market
     }
 
+    /// A view that has the first 17 orders, of 4 ms after the start.
+    struct View;
+
+    impl NodeView for View {
+        fn decided(&self) -> u64 {
+            9
+        }
+
+        fn last(&self) -> u64 {
+            17
+        }
+
+        fn age_ms(&self, now: Instant) -> u64 {
+            now.ns() / 1_000_000 - 4
+        }
+    }
+
     fn stock(reads: Reads) -> Stock {
-        let durability = Durability::Sync;
-        Stock::new(Options { durability, reads: Some(reads), ..Options::default() })
+        let options = Options { durability: Durability::Sync, ..Options::default() };
+        Stock::new(options).with_nodes(reads, Arc::new(View))
     }
 
     /// Steps the service; the bytes that it used, the text that leaves, and what is held.
@@ -221,6 +165,7 @@ mod tests {
         assert_eq!((used, &*now), (input.len() - 10, ""), "`show` waits for its turn");
         let mut orders = Vec::new();
         market.orders().next(0, Duration::ZERO, false, &mut orders);
+        assert!(orders.iter().all(|order| since(order.left) == 9), "{orders:?}");
         let orders: Vec<_> = orders.iter().map(|it| (it.request, it.stock, it.change)).collect();
         assert_eq!(orders, [(7, 1, -3), (0, 2, 1), (0, 1, -99), (8, 1, -1)]);
         assert_eq!(market.entry(0).left, 10, "nothing is carried out yet");
@@ -250,8 +195,6 @@ mod tests {
         let outcome = strict.work(&market, held.expect("a read that waits"));
         let (_, said, _) = step(&strict, &market, Event::Outcome(outcome));
         assert_eq!(said, "1 4 100\n2 5 200\n\n");
-        market.cluster().advance(3, 17, 9);
-        market.cluster().refresh(Instant::from_ns(4_000_000));
         let (_, said, held) = step(&stock(Reads::Local), &market, Event::Bytes(b"show\n"));
         assert_eq!((&*said, held.is_none()), ("1 4 100\n2 5 200\n@17 5 ms\n\n", true));
     }
@@ -272,14 +215,5 @@ mod tests {
         let outcome = stock.work(&market, held.expect("a reply that waits"));
         let (_, said, _) = step(&stock, &market, Event::Outcome(outcome));
         assert!(said.starts_with("error: the store has not answered"), "{said}");
-    }
-
-    #[test]
-    fn nodes_are_listed() {
-        let market = market();
-        let nodes = [("127.0.0.1:6001".to_owned(), 7), ("x".repeat(56), 8)];
-        market.cluster().nodes.replace(&nodes);
-        assert_eq!(market.cluster().nodes.list(), nodes);
-        assert_eq!(market.cluster().members.list(), []);
     }
 }

@@ -9,25 +9,28 @@
 //! the disk before they are answered, the replies leave with a job that waits for that; requests
 //! other than orders begin the next batch.
 
+mod fit;
+
+pub use fit::TooNarrow;
+
 use crate::book::LEFT_MAX;
 use crate::command::{self, Parsed, SHARES, ShareRequest};
 use crate::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
+use crate::replicated::NodeView;
 use crate::show::Show;
 use crate::trade::{self, Side, Trade};
-use crate::{Durability, Lock, Market, Order, Reads, Refusal, connected};
 use crate::work::compute;
+use crate::{Durability, Lock, Market, Order, Reads, Refusal, connected};
 use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 use std::fmt;
 use std::io::Write as _;
+use std::sync::Arc;
 use wire::framing::{Framing, Shape};
 use wire::line::{self, Next};
 
 /// The longest request in bytes, its newline included: the course's MAXLINE of 8192 less the NUL.
 pub const LINE_MAX: usize = 8191;
-
-/// The minimum room for errors and `help` in a `fixed` framing, in bytes.
-const TEXT_MIN: usize = 511;
 
 /// The options of the service.
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +45,6 @@ pub struct Options {
     pub durability: Durability,
     /// Steps of computation for each order ([`compute`]), under the lock that the order takes.
     pub work: u64,
-    /// Where `show` reads, if several nodes serve the market: then durability is `Sync`, and orders
-    /// wait for the common log.
-    pub reads: Option<Reads>,
     /// The limits of a connection and of the server; `input_max` is more than [`LINE_MAX`].
     pub limits: Limits,
 }
@@ -57,7 +57,6 @@ impl Default for Options {
             lock: Lock::default(),
             durability: Durability::default(),
             work: 0,
-            reads: None,
             limits: Limits {
                 // A line and what comes with it in one receive.
                 input_max: 2 * (LINE_MAX + 1),
@@ -80,6 +79,20 @@ pub struct Stock {
     not_enough: Box<[u8]>,
     /// Where orders lie before they count, with [`Durability::Os`].
     file: Option<FileWords>,
+    nodes: Option<Nodes>,
+}
+
+/// The other nodes of a market that several serve: orders wait for their common log.
+struct Nodes {
+    /// Where `show` reads.
+    reads: Reads,
+    view: Arc<dyn NodeView>,
+}
+
+impl fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nodes").field("reads", &self.reads).finish_non_exhaustive()
+    }
 }
 
 /// Replies that leave when the orders before them are durable.
@@ -104,15 +117,6 @@ struct OpenReply {
     request: u64,
 }
 
-/// The replies do not fit into the framing, so the server must not start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooNarrow {
-    stocks: usize,
-    /// The length of `show` in bytes.
-    show: usize,
-    framing: Framing,
-}
-
 impl Stock {
     /// A service with `options`.
     ///
@@ -134,6 +138,7 @@ impl Stock {
             not_enough: framed(b"Not enough left stocks\n"),
             options,
             file: None,
+            nodes: None,
         }
     }
 
@@ -143,30 +148,15 @@ impl Stock {
         Stock { file, ..self }
     }
 
-    /// Whether every reply of `market` fits into the framing now. Check this once, before the first
-    /// connection. If the amounts grow beyond it later, `show` is answered with an error.
+    /// The same service on one of several nodes: `show` reads where `reads` says, and the common
+    /// log, which `view` knows, decides the orders.
     ///
-    /// # Errors
-    /// [`TooNarrow`] says how much room is needed.
-    pub fn fits(&self, market: &Market) -> Result<(), TooNarrow> {
-        let (show, _) = market.show_len();
-        if show.max(TEXT_MIN) <= self.options.framing.text_max() {
-            return Ok(());
-        }
-        Err(TooNarrow { stocks: market.len(), show, framing: self.options.framing })
-    }
-
-    /// A note to the operator if `show` fits now and may not when the amounts have grown.
-    pub fn outgrown(&self, market: &Market) -> Option<String> {
-        let (_, longest) = market.show_len();
-        let Options { framing, .. } = self.options;
-        (longest > framing.text_max()).then(|| {
-            format!(
-                "framing {framing}: `show` fits now, and is answered with an error once it is \
-                 longer than {} bytes because amounts have grown",
-                framing.text_max()
-            )
-        })
+    /// # Panics
+    /// If an order would be answered before it is in the log: [`Durability::Sync`] alone waits.
+    #[must_use]
+    pub fn with_nodes(self, reads: Reads, view: Arc<dyn NodeView>) -> Stock {
+        assert_eq!(self.options.durability, Durability::Sync, "orders wait for the common log");
+        Stock { nodes: Some(Nodes { reads, view }), ..self }
     }
 
     /// Answers requests until the input has no complete one or the output is full.
@@ -231,7 +221,7 @@ impl Stock {
                 return Step::read(0);
             }
             Settled::Late => {
-                let log = if self.options.reads.is_some() { "store" } else { "disk" };
+                let log = if self.nodes.is_some() { "store" } else { "disk" };
                 format!("the {log} {LATE}")
             }
             Settled::Stopped => STOPPED.to_owned(),
@@ -268,7 +258,7 @@ impl Stock {
             }
             Err(Unplaced::Market(Refusal::NotEnough)) => out.extend_from_slice(&self.not_enough),
             Err(Unplaced::Market(Refusal::TooMany)) => self.refuse_amount(out),
-            Err(Unplaced::Full | Unplaced::Slow) if self.options.reads.is_some() => {
+            Err(Unplaced::Full | Unplaced::Slow) if self.nodes.is_some() => {
                 self.busy(Shape::Line, out);
             }
             Err(unplaced) => self.refuse(unplaced, Shape::Line, out),
@@ -362,12 +352,12 @@ impl<'a> Turn<'a> {
         match request {
             ShareRequest::Trade(trade) if has_log => self.place(trade, number, out),
             ShareRequest::Trade(trade) => self.trade(trade, out),
-            ShareRequest::Show => match self.stock.options.reads {
-                Some(Reads::Strict) => self.read(out),
-                Some(Reads::Local) => {
+            ShareRequest::Show => match &self.stock.nodes {
+                Some(Nodes { reads: Reads::Strict, view }) => self.read(&**view, out),
+                Some(Nodes { reads: Reads::Local, view }) => {
                     let Cx { state, worker, now, .. } = *self.cx;
                     (self.entered, self.placing) = (None, None);
-                    self.stock.show.aged(state, worker, now, out);
+                    self.stock.show.aged(state, worker, (view.last(), view.age_ms(now)), out);
                 }
                 None => self.show(out),
             },
@@ -420,20 +410,21 @@ impl<'a> Turn<'a> {
     /// Asks the common log what an order does, or what all orders before now did.
     fn ask(
         &mut self,
-        (id, change): (u32, i32),
+        view: &dyn NodeView,
+        order: (u32, i32),
         request: u64,
         out: &mut Out,
     ) -> Result<u64, Unplaced> {
         let Cx { state: market, worker, .. } = *self.cx;
         let placing = self.placing.get_or_insert_with(|| Placing::enter(market, worker));
-        let ticket = placing.ticket(id, change, request)?;
+        let ticket = placing.ticket(order, request, view.decided())?;
         self.hold(ticket, out);
         Ok(ticket)
     }
 
     /// `show` after all orders that were answered before, on any node.
-    fn read(&mut self, out: &mut Out) {
-        match self.ask((0, 0), 0, out) {
+    fn read(&mut self, view: &dyn NodeView, out: &mut Out) {
+        match self.ask(view, (0, 0), 0, out) {
             Ok(_) => self.held.shows = true,
             Err(Unplaced::Full | Unplaced::Slow) => self.stock.busy(Shape::Block, out.bytes()),
             Err(stopped) => self.stock.refuse(stopped, Shape::Block, out.bytes()),
@@ -442,12 +433,12 @@ impl<'a> Turn<'a> {
 
     /// Executes an order that a log numbers; `request` is the client's own number for it, or 0.
     fn place(&mut self, Trade { side, id, count }: Trade, request: u64, out: &mut Out) {
-        let Stock { options, file, .. } = self.stock;
+        let Stock { options, file, nodes, .. } = self.stock;
         let Cx { state: market, worker, .. } = *self.cx;
         let Some(row) = market.find(id) else { return self.refuse_id(id, out) };
         let change = if side == Side::Buy { -(count as i32) } else { count as i32 };
-        if options.reads.is_some() {
-            return match self.ask((id, change), request, out) {
+        if let Some(Nodes { view, .. }) = nodes {
+            return match self.ask(&**view, (id, change), request, out) {
                 Ok(ticket) => {
                     let at = out.bytes().len() - self.start;
                     self.held.open.push(OpenReply { at, ticket, side, request });
@@ -562,24 +553,3 @@ impl Service for Stock {
         }
     }
 }
-
-impl fmt::Display for TooNarrow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooNarrow { stocks, show, framing } = self;
-        write!(
-            f,
-            "expected every reply to fit into the {} text bytes of framing {framing}, found that ",
-            framing.text_max(),
-        )?;
-        if TEXT_MIN <= framing.text_max() {
-            let advice = "serve fewer stocks, or use --framing line";
-            return write!(f, "`show` of {stocks} stocks takes {show} bytes; {advice}");
-        }
-        write!(
-            f,
-            "errors and `help` take up to {TEXT_MIN} bytes; the course's framing is fixed:8192"
-        )
-    }
-}
-
-impl std::error::Error for TooNarrow {}

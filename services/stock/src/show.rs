@@ -5,7 +5,7 @@
 //! readers of an idle market hold one copy.
 
 use crate::{Lock, Market, Order};
-use seam::{Instant, Out, WorkerId};
+use seam::{Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
@@ -51,12 +51,9 @@ impl Show {
         }
     }
 
-    /// Appends the framed reply of a node that reads for itself, at `now`: after the rows a line
-    /// `@ORDER AGE ms`. It has all orders up to that number, and may lack those of the last AGE
-    /// milliseconds.
-    pub fn aged(&self, market: &Market, me: WorkerId, now: Instant, out: &mut Out) {
-        let (_, last) = market.cluster().ends();
-        let age = market.cluster().age_ms(now);
+    /// Appends the framed reply of a node that reads for itself: after the rows a line `@LAST AGE
+    /// ms`. It has all orders up to number `last`, and may lack those of the last `age` milliseconds.
+    pub fn aged(&self, market: &Market, me: WorkerId, (last, age): (u64, u64), out: &mut Out) {
         let mut lefts = vec![0; market.len()];
         market.copy_lefts(me, &mut lefts);
         self.framed(out.bytes(), |out| {

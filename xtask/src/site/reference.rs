@@ -16,12 +16,8 @@ use std::process::{Command, Stdio};
 const CHECKED: &[&str] = &["epoll", "thread"];
 
 /// The services whose metrics are listed, as words of `roundhouse serve`.
-const SERVICES: &[&[&str]] = &[
-    &["stock", "--engine", "worker"],
-    &["http", "--demo"],
-    &["game"],
-    &["media", "."],
-];
+const SERVICES: &[&[&str]] =
+    &[&["stock", "--engine", "worker"], &["http", "--demo"], &["game"], &["media", "."]];
 
 /// Writes all generated pages; returns their part of the table of contents.
 pub(super) fn write(site: &mut Site, binary: &Path, all_engines: bool) -> anyhow::Result<String> {

@@ -42,6 +42,11 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("ledger", "wire", "stats"),
     ("cluster", "ledger", "stats wire"),
     ("stock", "seam wire memory index ledger stats", "sim"),
+    (
+        "market",
+        "cluster engines language ledger memory seam server stats stock sys wire",
+        "testkit",
+    ),
     ("web", "seam wire memory layers", "sim stats"),
     ("echo", "seam", "memory sim stats"),
     ("game", "seam wire grid echo", "memory sim stats"),

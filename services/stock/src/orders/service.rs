@@ -3,8 +3,8 @@
 use super::{Exchange, OrderBook, Placed, State};
 use crate::command::{self, BookRequest, ORDERS, OrderRequest, Parsed};
 use crate::trade::Side;
-use crate::{LINE_MAX, Options, TOO_LONG, connected};
 use crate::work::compute;
+use crate::{LINE_MAX, Options, TOO_LONG, connected};
 use core::convert::Infallible;
 use core::fmt;
 use memory::Locked;

@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use ::stock::queue::{ORDERS_WAITING, OrderQueue, WORDS, order_in_file};
-use ::stock::{Durability, Market};
 use anyhow::{Context, Result};
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
-use ledger::{
-    Folder, LedgerState, Log, LogOptions, OrderRecord, SEGMENT_BYTES,
-};
+use ledger::{Folder, LedgerState, Log, LogOptions, OrderRecord, SEGMENT_BYTES};
 use memory::{Board, FileWords, Phase, SlotState};
+use stock::queue::{ORDERS_WAITING, OrderQueue, WORDS, order_in_file};
+use stock::{Durability, Market};
 
 /// The time between two batches without sync, and between two looks at the server's phase.
 pub const LOOK: Duration = Duration::from_millis(20);

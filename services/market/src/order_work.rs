@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ::stock::work::compute;
+use stock::work::compute;
 use sys::clock::thread_cpu_ns;
 
 /// The most for one order: a worker serves nobody else meanwhile.
@@ -17,7 +17,9 @@ const SAMPLES: usize = 30;
 /// Steps, or a time of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderWork {
+    /// Steps of [`compute`].
     Steps(u64),
+    /// The steps that take this long here.
     Time(Duration),
 }
 

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use ::stock::queue::Unplaced;
-use ::stock::replicated::{TicketOutcome, since};
-use ::stock::{Lock, Market, Refusal};
 use anyhow::{Context, Result, anyhow};
 use cluster::{
     BatchStore, ClusterNode, Etcd, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
@@ -17,10 +15,14 @@ use cluster::{
 };
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
-use memory::Phase;
+use memory::{Phase, Placement, Region};
 use seam::WorkerId;
+use stock::queue::Unplaced;
+use stock::replicated::{NodeView, TicketOutcome, since};
+use stock::{Lock, Market, Refusal};
 
-use super::durable::{LOOK, Rest, begin, end};
+use crate::cluster_view::{ClusterView, SharedView};
+use crate::order_log::{LOOK, Rest, begin, end};
 
 /// How long a server that starts asks for its store.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,9 +35,10 @@ const BEAT: Duration = Duration::from_secs(1);
 const SEGMENT: [u64; 2] = [170_000, 5_000];
 
 /// The log of a market that several nodes serve.
-pub struct ReplicatedLog<'a> {
+pub struct CommonLog<'a> {
     address: StoreAddress,
     market: &'a Market,
+    view: Arc<Region<ClusterView>>,
     lock: Lock,
     /// Orders and batches between two snapshots.
     snapshots: [u64; 2],
@@ -46,7 +49,7 @@ pub struct ReplicatedLog<'a> {
 
 /// A committer's part that lasts as long as its process.
 struct Committer<'a, 'env> {
-    log: &'env ReplicatedLog<'a>,
+    log: &'env CommonLog<'a>,
     store: Etcd,
     node: ClusterNode,
     me: WorkerId,
@@ -55,9 +58,10 @@ struct Committer<'a, 'env> {
     silent: Option<Instant>,
 }
 
-impl<'a> ReplicatedLog<'a> {
+impl<'a> CommonLog<'a> {
     /// Brings `market` to the state of the log at `address`, which is founded with it if there is
-    /// none. Snapshots are `keep` segments apart. `name` is the node's name for people.
+    /// none. Snapshots are `keep` segments apart. `name` is the node's name for people; its view of
+    /// the others lies at `place`.
     ///
     /// # Errors
     /// The store's, and a book of other stocks.
@@ -67,11 +71,16 @@ impl<'a> ReplicatedLog<'a> {
         lock: Lock,
         name: String,
         keep: usize,
-    ) -> Result<ReplicatedLog<'a>> {
+        place: Placement,
+    ) -> Result<CommonLog<'a>> {
         let id = stats::Rng::new(sys::clock::now_ns() ^ u64::from(std::process::id()) << 40).roll();
         let keep = keep.max(1) as u64;
         let snapshots = SEGMENT.map(|segment| segment * keep);
-        let log = ReplicatedLog { address, market, lock, snapshots, id, name };
+        let mut view =
+            Region::<ClusterView>::place(place).context("cannot place the view of the nodes")?;
+        view.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
+        let view = Arc::new(view);
+        let log = CommonLog { address, market, view, lock, snapshots, id, name };
         let rows = 0..market.len() as u32;
         let book: BTreeMap<u32, u64> =
             rows.map(|row| market.entry(row)).map(|entry| (entry.id, entry.left)).collect();
@@ -104,9 +113,18 @@ impl<'a> ReplicatedLog<'a> {
             info!("{differ} amounts come from the market at {}", log.address);
         }
         log.take_over(&node);
-        market.orders().begin(0, std::iter::empty());
-        market.cluster().begin();
+        market.orders().begin_tickets();
         Ok(log)
+    }
+
+    /// The other nodes and the store, as this node knows them.
+    pub fn view(&self) -> Arc<Region<ClusterView>> {
+        Arc::clone(&self.view)
+    }
+
+    /// The same for the service.
+    pub fn node_view(&self) -> Arc<dyn NodeView> {
+        Arc::new(SharedView(self.view()))
     }
 
     /// A connection to the store; nothing is asked yet.
@@ -122,7 +140,7 @@ impl<'a> ReplicatedLog<'a> {
                 self.market.set_left(row, *left);
             }
         }
-        self.market.cluster().advance(market.batch, market.last, market.decided);
+        self.view.advance(market.batch, market.last, market.decided);
     }
 
     fn serve(&self, entry: &ExtraWorkerEntry<'_>) {
@@ -152,7 +170,7 @@ impl<'a> ReplicatedLog<'a> {
         while !ends.load(Ordering::Relaxed) {
             let members = store.members().into_iter();
             let members: Vec<_> = members.map(|(name, state)| (name, state as u64)).collect();
-            self.market.cluster().members.replace(&members);
+            self.view.members.replace(&members);
             std::thread::sleep(BEAT / 2);
         }
     }
@@ -239,7 +257,7 @@ impl Committer<'_, '_> {
         let done = self.node.turn(&mut self.store, commands, &mut news);
         self.publish(&news);
         if news.is_current {
-            self.log.market.cluster().refresh(seam::Instant::from_ns(now));
+            self.log.view.refresh(seam::Instant::from_ns(now));
         }
         match done {
             Err(StoreFault::Silent { address, why }) => {
@@ -262,7 +280,7 @@ impl Committer<'_, '_> {
 
     /// Carries out what is new, and answers.
     fn publish(&self, news: &Settlement) {
-        let ReplicatedLog { market, lock, .. } = self.log;
+        let CommonLog { market, lock, .. } = self.log;
         let inside = market.enter(self.me);
         if news.is_reloaded {
             self.log.take_over(&self.node);
@@ -273,7 +291,7 @@ impl Committer<'_, '_> {
                 }
             }
             let Replica { batch, last, decided, .. } = self.node.market();
-            market.cluster().advance(*batch, *last, *decided);
+            self.log.view.advance(*batch, *last, *decided);
         }
         drop(inside);
         for (ticket, outcome) in &news.outcomes {
@@ -306,7 +324,7 @@ impl Committer<'_, '_> {
         if let Ok(nodes) = self.store.beat(self.log.id, &words.to_string()) {
             let mut nodes: Vec<_> = nodes.iter().filter_map(|words| NodeWords::of(words)).collect();
             nodes.sort_unstable();
-            self.log.market.cluster().nodes.replace(&nodes);
+            self.log.view.nodes.replace(&nodes);
         }
     }
 }
@@ -341,7 +359,7 @@ fn decided(outcome: OrderOutcome) -> TicketOutcome {
     }
 }
 
-impl ExtraWorker for ReplicatedLog<'_> {
+impl ExtraWorker for CommonLog<'_> {
     fn check(&self) -> Result<(), ExtraFault> {
         Ok(())
     }

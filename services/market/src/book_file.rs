@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use engines::{Handover, Refused};
 use language::{eprintln, info};
 use seam::{SHARDS_MAX, WorkerId};
-use ::stock::{CAPACITY, Market, Sheet};
 use stats::fnv1a;
+use stock::{CAPACITY, Market, Sheet};
 use sys::claim::{self, Claim};
 
 /// The longest file: a full market with a comment of 200 bytes a line, or in UTF-16.
