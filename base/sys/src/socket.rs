@@ -270,7 +270,7 @@ pub fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
 /// The result of a receive on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// This number of bytes, at least one.
     Bytes(usize),
     /// The peer will send no more.
     End,

@@ -33,8 +33,8 @@ pub struct Host<'a> {
     pub assets: &'a Assets,
     /// The address to listen on.
     pub address: Address,
-    /// What is served instead of connections ([`crate::BoundDatagrams`]); the service then has
-    /// none.
+    /// The datagrams that are served instead of connections ([`crate::BoundDatagrams`]); the
+    /// service then has none.
     pub datagrams: Option<&'a dyn Datagrams<State = ()>>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,

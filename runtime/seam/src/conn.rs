@@ -10,8 +10,8 @@
 //! 4. close when [`Wants::close`] says so.
 //!
 //! An event is offered in [`Conn::advance`]: carried input first, oldest bytes first, then the
-//! one-time events, and each only while the session reads and its output is not full. What a step
-//! does not use is carried to the next input. A full output stops the offers until it is low again;
+//! one-time events, and each only while the session reads and its output is not full. Input that a
+//! step does not use is carried to the next. A full output stops the offers until it is low again;
 //! then the session gets [`Event::Room`]. So back-pressure reaches a peer without a word of the
 //! service: the engine stops receiving, and the kernel's window closes.
 //!

@@ -6,9 +6,9 @@
 //! ([`Step`]): how many bytes it used, what comes next, and when it wants to be woken. It does no
 //! I/O and reads no clock, so a run is determined by its events, and the simulator can play one.
 //!
-//! What would block is a job ([`Then::Offload`]): it leaves the session, runs on a thread of the
-//! engine's choice, and comes back as [`Event::Outcome`]. Effects beyond the session's own output
-//! go through [`Cx`]: bytes for another session, a bell, a count, a note.
+//! Work that would block is a job ([`Then::Offload`]): it leaves the session, runs on a thread of
+//! the engine's choice, and comes back as [`Event::Outcome`]. Effects beyond the session's own
+//! output go through [`Cx`]: bytes for another session, a bell, a count, a note.
 
 use core::net::SocketAddr;
 use core::time::Duration;

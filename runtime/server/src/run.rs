@@ -61,7 +61,7 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
 /// Parts of a server beside its service and its state.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// What is served instead of connections; the service then has none.
+    /// The datagrams that are served instead of connections; the service then has none.
     pub datagrams: Option<&'a dyn Datagrams<State = ()>>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,

@@ -4,7 +4,7 @@
 //! It does what the loops of the engines do, in every order that the contract allows: input comes
 //! in pieces, an event may wait for the next turn, a send takes all or a part, at once or later
 //! ([`Writes`]), a cancelled receive may still feed. Which of these happens is a choice of the
-//! seed. What happens later is an [`Order`] to the world.
+//! seed. A later event is an [`Order`] to the world.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -1,6 +1,6 @@
 //! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 //!
-//! What a loop must do for each connection beside moving its bytes is here, so that all loops do
+//! The duties of a loop for each connection beside moving its bytes are here, so that all loops do
 //! the same. [`Connection::received`] and [`Connection::sent`] count the bytes, note the time and
 //! tell the session. [`Connection::may_receive`] compares the memory that the connection holds with
 //! the server's budget. [`Connection::overdue`] decides once a sweep whether it is of least use,
@@ -65,7 +65,7 @@ pub enum Overdue {
 /// The result of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The kernel took so many bytes.
+    /// The kernel took this number of bytes.
     Bytes(usize),
     /// The peer takes nothing, yet or in time.
     Later,

@@ -106,7 +106,7 @@ struct Loop<'a, P: Poller> {
     turned_away: bool,
 }
 
-/// What moves the bytes of a session, apart from the sessions.
+/// The means to move the bytes of a session, apart from the sessions.
 struct Mover<'a, P: Poller> {
     poller: P,
     helpers: &'a dyn Helpers,

@@ -1,4 +1,4 @@
-//! What goes into a controller of processes, and what comes out.
+//! The input of a controller of processes, and its output.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a way of waiting offers to a container.
+//! The interface of a way of waiting to a container.
 
 use crate::context::WorkerContext;
 use crate::fault::Fault;

@@ -23,7 +23,7 @@ pub const TOKEN_LISTENER: u64 = 1;
 /// A connection without a session, and its peer if the kernel told it.
 pub type Incoming = (OwnedFd, Option<SocketAddr>);
 
-/// What happens to the accept of a ring.
+/// A change of the accept of a ring.
 #[derive(Clone, Copy, Debug)]
 pub enum AcceptChange {
     /// It is armed, in this way; `None`: as a poll.

@@ -7,7 +7,7 @@ use sys::uring::{Armed, Receive, Received};
 /// [1.19 1.31] at depth 16, 1.29 [1.22 1.33] at depth 1 (2 cores, Linux 6.18).
 const OWN_BUFFERS: u8 = 64;
 
-/// What happens to the receive of a connection.
+/// A change of the receive of a connection.
 #[derive(Clone, Copy, Debug)]
 pub enum ReceiveChange {
     /// It is armed, in this way; `waiting`: input is known to wait.

@@ -32,7 +32,7 @@ pub(super) struct RingLoop<'a> {
     pub mover: Mover<'a>,
 }
 
-/// What moves the bytes of a session, apart from the sessions.
+/// The means to move the bytes of a session, apart from the sessions.
 pub(super) struct Mover<'a> {
     pub ring: Uring,
     pub helpers: &'a dyn Helpers,
