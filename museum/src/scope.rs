@@ -81,7 +81,7 @@ impl Scope {
     /// The value of an expression.
     ///
     /// # Errors
-    /// If it is wrong, or names what is not set.
+    /// If it is wrong, or computes with what is not set.
     pub fn eval(&self, expression: &str) -> Result<Value, Fault> {
         let failed = |why: Error| Fault::Text(format!("{why:#}: {expression}"));
         let compiled = self.environment.compile_expression(expression).map_err(failed)?;
@@ -218,7 +218,7 @@ mod tests {
         check("some([1, 2, 3], 1)", "[1, 2, 3]");
         check("1 + none", "None");
         let scope = Scope::new(&Settings::default(), &Arc::default());
-        assert!(scope.eval("nobody").is_err() && scope.text("{{ nobody }}").is_err());
+        assert!(scope.number("nobody").is_err() && scope.text("{{ nobody }}").is_err());
         assert_eq!(scope.text("{{ none }}"), Ok(None));
     }
 
