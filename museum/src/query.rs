@@ -63,7 +63,9 @@ pub fn float(value: &Value) -> Option<f64> {
 
 /// The items of a list; none of anything else.
 pub fn items(value: &Value) -> Vec<Value> {
-    let is_list = value.kind() == minijinja::value::ValueKind::Seq;
+    // A range and a part of a list are iterables.
+    use minijinja::value::ValueKind;
+    let is_list = matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
     value.try_iter().ok().filter(|_| is_list).map(Iterator::collect).unwrap_or_default()
 }
 

@@ -133,7 +133,7 @@ fn value(spec: &Spec, scope: &Scope) -> Result<Value, Fault> {
 fn plain(value: &Value) -> serde_json::Value {
     match (comparison(value), value.kind()) {
         (Some(it), _) => json!(words::compared(it)),
-        (_, ValueKind::Seq) => items(value).iter().map(plain).collect(),
+        (_, ValueKind::Seq | ValueKind::Iterable) => items(value).iter().map(plain).collect(),
         (_, ValueKind::Number) => match value.as_i64() {
             Some(whole) => json!(whole),
             None => json!(float(value)),
@@ -218,7 +218,7 @@ fn point(x: f64, value: &Value) -> Option<Point> {
     let interval = |it: stats::Interval| (it.low, it.high);
     match comparison(value) {
         Some(it) => Some(crate::draft::point(x, it)),
-        None if value.kind() == ValueKind::Seq => {
+        None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => {
             let values = query::measured(value);
             Some(Point { x, y: median(&values)?, range: median_interval(&values).map(interval) })
         }
@@ -235,7 +235,7 @@ fn find(draft: &mut Draft, name: &str, spec: &Spec, scope: &Scope) -> Result<(),
     let value = value(spec, scope)?;
     match comparison(&value) {
         Some(it) => draft.expect_ratio(name, Some(it)),
-        None if value.kind() == ValueKind::Seq => {
+        None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => {
             draft.expect_median(name, &query::measured(&value));
         }
         None => draft.expect(name, float(&value)),

@@ -217,6 +217,8 @@ mod tests {
         check("choose(3, 1, 9)", "3");
         check("some([1, 2, 3], 1)", "[1, 2, 3]");
         check("1 + none", "None");
+        check("most(range(5))", "4");
+        check("least([3, 1, 2][:1])", "3");
         let scope = Scope::new(&Settings::default(), &Arc::default());
         assert!(scope.number("nobody").is_err() && scope.text("{{ nobody }}").is_err());
         assert_eq!(scope.text("{{ none }}"), Ok(None));
