@@ -1,4 +1,4 @@
-//! What a client knows of an order that it sent, as a line of text.
+//! Receipts: a client's knowledge of an order that it sent, as a line of text.
 //!
 //! Clients write receipts, and the ledger proves them against each other and against its log.
 

@@ -38,7 +38,7 @@ pub(super) struct Net {
     pub up: usize,
 }
 
-/// What arrives, and what waits.
+/// The arrivals, and those that wait for a connection.
 pub(super) struct Arrivals {
     pub arrive: Box<dyn Arrive>,
     /// Whether arrivals follow a schedule; their lateness is counted only if they do.
