@@ -96,8 +96,8 @@ impl Args {
         ];
         match flags.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => Err(Refused(format!(
-                "{flag} belongs to --market shares: a market of orders has a lock and levels of prices \
-                 for each stock, and saves nothing; leave it out"
+                "{flag} belongs to --market shares: a market of orders has a lock and levels of \
+                 prices for each stock, and saves nothing; leave it out"
             ))),
             None => Ok(()),
         }

@@ -40,8 +40,8 @@ impl FromStr for StoreAddress {
         };
         read().ok_or_else(|| {
             format!(
-                "expected etcd://HOST:PORT[,HOST:PORT...]/NAME, with a NAME of letters, digits, - and \
-                 _; found `{text}`"
+                "expected etcd://HOST:PORT[,HOST:PORT...]/NAME, with a NAME of letters, digits, - \
+                 and _; found `{text}`"
             )
         })
     }

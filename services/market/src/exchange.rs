@@ -14,7 +14,8 @@ use wire::websocket::MessageKind;
 use crate::{PORT, TRIES};
 
 /// Serves a market of orders with the stocks in the file `data`, or with ten built-in ones, by the
-/// flags in `server`, until it is stopped. Of `options` it has the framing, the work and the limits.
+/// flags in `server`, until it is stopped. Of `options` it has the framing, the work and the
+/// limits.
 ///
 /// # Errors
 /// No file of stocks, replies that do not fit into the framing, and the server's.

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! `stock` has neither files nor threads; this crate brings them to it. [`serve`] runs a
-//! market by the flags of a program; [`KeptMarket`] has its parts, for a program that runs an engine
-//! by itself.
+//! market by the flags of a program; [`KeptMarket`] has its parts, for a program that runs an
+//! engine by itself.
 
 mod book_file;
 mod cluster_view;

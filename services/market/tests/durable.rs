@@ -1,5 +1,5 @@
-//! The example, which a program of the library could be: killed by SIGKILL with orders under way and
-//! started again, it has every order that it answered, once.
+//! The example, which a program of the library could be: killed by SIGKILL with orders under way
+//! and started again, it has every order that it answered, once.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

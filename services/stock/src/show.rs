@@ -52,7 +52,8 @@ impl Show {
     }
 
     /// Appends the framed reply of a node that reads for itself: after the rows a line `@LAST AGE
-    /// ms`. It has all orders up to number `last`, and may lack those of the last `age` milliseconds.
+    /// ms`. It has all orders up to number `last`, and may lack those of the last `age`
+    /// milliseconds.
     pub fn aged(&self, market: &Market, me: WorkerId, (last, age): (u64, u64), out: &mut Out) {
         let mut lefts = vec![0; market.len()];
         market.copy_lefts(me, &mut lefts);
