@@ -207,7 +207,7 @@ fn scale(text: &str) -> Result<Scale, String> {
 /// The exhibits of these names, each once.
 fn chosen(names: &[String]) -> Result<Vec<&'static Exhibit>, String> {
     if names.iter().any(|name| name == "all") {
-        return Ok(EXHIBITS.to_vec());
+        return Ok(EXHIBITS.iter().collect());
     }
     let mut chosen: Vec<&'static Exhibit> = Vec::new();
     for name in names {

@@ -6,7 +6,7 @@
 
 use crate::steps::{self, PROFILE};
 use anyhow::bail;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Set to 1, tests lengthen their storms (more seeds, more connections, more kills).
 pub const SOAK: &str = "ROUNDHOUSE_SOAK";
