@@ -20,10 +20,6 @@ pub type Register = u8;
 /// The width of a load or store, as the instruction has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// One byte.
-    Byte = 0x10,
-    /// Two bytes.
-    Half = 0x08,
     /// Four bytes.
     Word = 0x00,
     /// Eight bytes.
@@ -41,8 +37,6 @@ pub enum Math {
     And = 0x50,
     /// Logical shift to the right.
     Shr = 0x70,
-    /// Bitwise exclusive or.
-    Xor = 0xa0,
     /// Assignment.
     Mov = 0xb0,
 }
@@ -52,8 +46,6 @@ pub enum Math {
 pub enum When {
     /// Equal.
     Equal = 0x10,
-    /// Greater.
-    Above = 0x20,
     /// Greater or equal.
     AtLeast = 0x30,
     /// Not equal.
@@ -69,14 +61,6 @@ pub enum Helper {
     StoreBytes = 9,
     /// `bpf_l4_csum_replace`
     ReplaceChecksum = 11,
-    /// `bpf_redirect`
-    Redirect = 23,
-    /// `bpf_xdp_adjust_tail`
-    AdjustTail = 65,
-    /// `bpf_fib_lookup`
-    LookupRoute = 69,
-    /// `bpf_xdp_store_bytes`
-    StoreFrame = 190,
 }
 
 /// A place in a program.
@@ -200,15 +184,10 @@ impl Program {
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `ENOSYS`; with the last lines of the
     /// kernel's reasons where it refuses the program itself.
     pub fn classifier(assembly: Assembly) -> io::Result<Program> {
-        Program::load(3, 0, assembly)
-    }
-
-    /// A program with an attach type (`expected_attach_type`).
-    pub(crate) fn load(kind: u32, place: u32, assembly: Assembly) -> io::Result<Program> {
         let code = assembly.finish();
         let mut attributes = [0_u64; 9];
-        attributes[0] = u64::from(kind) | (code.len() as u64) << 32;
-        attributes[8] = u64::from(place) << 32;
+        // BPF_PROG_TYPE_SCHED_CLS
+        attributes[0] = 3 | (code.len() as u64) << 32;
         attributes[1] = code.as_ptr() as u64;
         attributes[2] = c"GPL".as_ptr() as u64;
         if let Ok(fd) = command(5, &mut attributes) {
@@ -299,22 +278,6 @@ impl Table {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(row * self.row), self.row) }
     }
 
-    /// Writes bytes into a row, from byte `at` of it on.
-    ///
-    /// # Panics
-    /// If there is no such row or it has no room for them.
-    pub fn put(&mut self, row: usize, at: usize, bytes: &[u8]) {
-        let room = self.row * 4;
-        assert!(row < self.rows, "row {row} of {}", self.rows);
-        assert!(at <= room && bytes.len() <= room - at, "{} bytes at {at}", bytes.len());
-        // SAFETY: the range is inside the mapping, and `&mut self` keeps this process from looking
-        // at it meanwhile. A program that does is not bound by this language's rules.
-        unsafe {
-            let to = self.start.as_ptr().cast::<u8>().add(row * room + at);
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-        }
-    }
-
     /// Writes a row's first words.
     ///
     /// # Panics
@@ -333,7 +296,7 @@ impl Drop for Table {
 }
 
 /// `bpf(2)`
-pub(crate) fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Result<libc::c_int> {
+fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
     // SAFETY: the attributes are readable for their size; the memory that they point to lives in
     // the caller and has the lengths that they name.

@@ -41,4 +41,3 @@ pub mod timerfd;
 pub mod udp;
 pub mod uring;
 pub mod usage;
-pub mod xdp;

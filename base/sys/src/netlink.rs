@@ -6,9 +6,6 @@
 //! table is allowed. So a datagram to an unused address can cost milliseconds, and a media packet
 //! next to nothing.
 
-mod device;
-mod route;
-
 use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
@@ -17,9 +14,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::call::{check, check_count, uninterrupted};
 use crate::own;
-
-pub use device::Abilities;
-pub use route::{Reach, Route};
 
 const ACK: u16 = 0x5;
 const CREATE: u16 = 0x400;
@@ -104,6 +98,18 @@ impl Netlink {
             .and_then(|()| self.raise(index))
             .inspect_err(|_| drop(self.remove(index)))?;
         Ok(index)
+    }
+
+    /// Gives a device an address, and a route to the `prefix` around it once it is up.
+    ///
+    /// # Errors
+    /// `ENODEV`, `EPERM`, `EEXIST`.
+    fn add_address(&self, device: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        let mut own = Message::new(libc::RTM_NEWADDR, ACK | CREATE);
+        own.put(&[libc::AF_INET as u8, prefix, 0, libc::RT_SCOPE_UNIVERSE]).put(&device.to_ne_bytes());
+        own.attribute(libc::IFA_LOCAL, &address.octets());
+        own.attribute(libc::IFA_ADDRESS, &address.octets());
+        self.ask(own)
     }
 
     /// Removes a device with its queue and everything that waits there.
@@ -355,7 +361,7 @@ pub fn isolate() -> io::Result<()> {
 
 /// The index of a device.
 #[must_use]
-pub fn index_of(name: &CStr) -> Option<u32> {
+fn index_of(name: &CStr) -> Option<u32> {
     // SAFETY: the name ends with a zero.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     (index != 0).then_some(index)

@@ -28,7 +28,6 @@ mod uring_chain_sqpoll;
 mod uring_zc;
 mod wheel_mmap;
 pub(crate) mod wheel_sendto;
-mod xdp_run;
 
 use std::io;
 use std::str::FromStr;
@@ -73,7 +72,6 @@ const ROWS: &[Row] = &[
     sendfile_gso::ROW,
     uring_batch::ROW,
     uring_zc::ROW,
-    xdp_run::ROW,
     uring_chain::ROW,
     uring_chain_sqpoll::ROW,
     tbf_kernel::ROW,
@@ -149,8 +147,6 @@ pub enum Sender {
     UringBatch,
     /// [`Sender::UringBatch`] from pinned pages (`IORING_OP_SENDMSG_ZC`).
     UringZc,
-    /// A timer wheel; a program in the kernel makes all frames by one call.
-    XdpRun,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
     /// [`Sender::UringChain`] by a kernel thread.

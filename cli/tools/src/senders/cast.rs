@@ -119,8 +119,7 @@ impl Factors {
 #[derive(clap::Args)]
 pub struct Surroundings {
     /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
-    /// one (`freed-cut`: a device without UDP segmentation; `dropped`: a `veth` that takes frames,
-    /// whose other end drops them by a program); devices need root
+    /// one (`freed-cut`: a device without UDP segmentation); devices need root
     #[arg(long, default_value = "heard", value_enum)]
     sink: Where,
     #[command(flatten)]
@@ -148,7 +147,6 @@ enum Where {
     Heard,
     Freed,
     FreedCut,
-    Dropped,
 }
 
 fn gap(text: &str) -> Result<f64, String> {
@@ -168,7 +166,6 @@ impl Surroundings {
             Where::Heard => Sink::Heard,
             Where::Freed => Sink::Freed,
             Where::FreedCut => Sink::FreedCut,
-            Where::Dropped => Sink::Dropped,
         };
         let company =
             Company { spinners: self.spinners, forks: self.forks, compiles: self.compiles };

@@ -211,10 +211,6 @@ impl Lab<'_> {
             "softirq",
         ]);
         for &sender in self.running() {
-            // An `ifb` takes no frames, so they would leave by a socket.
-            let is_frames = sender.name().contains("xdp") && self.sink == Sink::Freed;
-            let sink = if is_frames { Sink::Dropped } else { self.sink };
-            let [soak, around] = [soak, around].map(|it| Around { sink, ..it });
             let found = self.read("cost, paced", sender, paced, soak);
             let us = |found: &Result<Reading, String>| match found {
                 Ok(it) => format!("{:.2}", it.each_ns() / 1e3),

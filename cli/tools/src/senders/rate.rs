@@ -6,7 +6,6 @@
 //! sender's call, so they also cover packets that the kernel releases. With `to` there is no
 //! receiver, and the sender measures the lateness itself.
 
-use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +17,8 @@ use lab::pace::{ClassMix, ClassReading, Extent, Lateness, Reading, Work, drift_n
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
 use seam::PacketClass;
-use sys::bpf::{Assembly, Math, Program};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
-use sys::xdp::{Attached, Verdict};
 
 use super::kernel::{self, Tally};
 
@@ -46,8 +43,6 @@ pub struct Ask {
     /// The sender's core and the receiver's.
     core: Option<usize>,
     ear: Option<usize>,
-    /// The device at whose entrance everything is dropped.
-    drops: Option<String>,
 }
 
 impl Ask {
@@ -64,7 +59,6 @@ impl Ask {
             to: None,
             core: None,
             ear: None,
-            drops: None,
         };
         for word in words {
             let Some((name, value)) = word.split_once('=') else {
@@ -92,7 +86,6 @@ impl Ask {
                 }
                 "cpu" => ask.core = Some(number()? as usize),
                 "ear" => ask.ear = Some(number()? as usize),
-                "drops" => ask.drops = Some(value.to_string()),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
                 _ => bail!("no word is called `{name}`"),
             }
@@ -116,7 +109,6 @@ struct Heard {
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
     let contents = contents(ask, &mut assets)?;
-    let _drops = ask.drops.as_deref().map(dropping).transpose()?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let receiver = receiver(local)?;
     let to = match ask.to {
@@ -198,17 +190,6 @@ fn receiver(local: IpAddr) -> Result<Udp> {
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
     Mail::ask_for_times(&receiver)?;
     Ok(receiver)
-}
-
-/// A program at a device that drops every frame, until it is dropped itself.
-fn dropping(device: &str) -> Result<Attached> {
-    let name = CString::new(device).context("a device's name")?;
-    let index = sys::netlink::index_of(&name).with_context(|| format!("no device `{device}`"))?;
-    let mut code = Assembly::default();
-    code.math(Math::Mov, 0, Verdict::Drop as i32);
-    code.exit();
-    let program = Program::frames(code).context("a program that drops frames")?;
-    program.attach(index).with_context(|| format!("a program at the entrance of `{device}`"))
 }
 
 /// A receiver for each stream, by the port: packets for one receiver could leave as one message.

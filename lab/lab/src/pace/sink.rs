@@ -15,9 +15,6 @@ pub enum Sink {
     Freed,
     /// An `ifb` device without segmentation, so that the kernel segments before it.
     FreedCut,
-    /// A `veth` whose other end drops everything by a program. Unlike an `ifb` it accepts frames
-    /// made in the kernel; the cost includes the other end's work.
-    Dropped,
 }
 
 impl Sink {
@@ -35,7 +32,6 @@ impl Sink {
             Sink::Heard => "loopback, heard",
             Sink::Freed => "ifb, which frees packets",
             Sink::FreedCut => "ifb without segmentation",
-            Sink::Dropped => "veth, dropped at its other end",
         }
     }
 }
@@ -45,8 +41,6 @@ pub(super) struct Device {
     name: String,
     /// An unused address reached through the device.
     pub(super) to: String,
-    /// Its other end, where packets are dropped.
-    pub(super) drops: Option<String>,
 }
 
 impl Device {
@@ -60,22 +54,8 @@ impl Device {
         let pid = std::process::id();
         let name = format!("rh{pid:x}s{number:x}");
         let net = format!("198.18.{}", (pid + number) % 256);
-        let drops = (sink == Sink::Dropped).then(|| format!("{name}e"));
-        let device = Device { to: format!("{net}.2:9"), name, drops };
+        let device = Device { to: format!("{net}.2:9"), name };
         let name = &device.name;
-        if let Some(end) = &device.drops {
-            // A locally administered hardware address.
-            let far = "02:00:00:00:00:09";
-            let pair = ["link", "add", name, "type", "veth", "peer", "name", end, "address", far];
-            run("ip", &pair)?;
-            run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
-            for up in [end, name] {
-                run("ip", &["link", "set", up, "up"])?;
-            }
-            let to = format!("{net}.2");
-            run("ip", &["neigh", "add", &to, "lladdr", far, "dev", name])?;
-            return Ok(Some(device));
-        }
         run("ip", &["link", "add", name, "type", "ifb"])?;
         run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
         if sink == Sink::FreedCut {

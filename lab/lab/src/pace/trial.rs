@@ -144,10 +144,7 @@ impl Trial<'_> {
             }
         }
         match (device, self.peer) {
-            (Some(device), _) => {
-                command.arg(format!("to={}", device.to));
-                command.args(device.drops.as_ref().map(|end| format!("drops={end}")));
-            }
+            (Some(device), _) => _ = command.arg(format!("to={}", device.to)),
             // No socket listens on this port, so each packet costs a refusal.
             (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
             (None, None) => {}

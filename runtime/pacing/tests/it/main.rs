@@ -3,4 +3,3 @@
 
 mod bell;
 mod senders;
-mod xdp_run;
