@@ -216,14 +216,6 @@ impl Udp {
         self.set(libc::SOL_UDP, libc::UDP_GRO, on.into())
     }
 
-    /// Lets the kernel send directly from the memory of sends with `zerocopy` (`SO_ZEROCOPY`).
-    ///
-    /// # Errors
-    /// `ENOTSUPP` before Linux 5.0.
-    pub fn set_zerocopy(&self, on: bool) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, on.into())
-    }
-
     /// Allows a departure time on each datagram ([`Filling::leave_at`], `SO_TXTIME`). Success does
     /// not prove that times are kept: without the queues `fq` or `etf` they are ignored.
     ///
@@ -290,15 +282,6 @@ impl Udp {
         Ok((len, read_address(&from)?))
     }
 
-    /// The number of zero-copy sends that completed since the last call, and how many of them the
-    /// kernel copied anyway (`MSG_ERRQUEUE`). Never blocks.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn reap_zerocopy(&self) -> io::Result<(u32, u32)> {
-        batch::reap(self)
-    }
-
     /// Waits at most `at_most` until a datagram can be sent; true if one can.
     ///
     /// # Errors
@@ -307,16 +290,6 @@ impl Udp {
         let mut list = [PollFd::new(self.fd.as_fd(), false, true)];
         poll(&mut list, Some(at_most))?;
         Ok(list[0].writable())
-    }
-
-    /// Waits at most `at_most` until [`Udp::reap_zerocopy`] has notices, or the socket has another
-    /// error.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn wait_notice(&self, at_most: Duration) -> io::Result<()> {
-        // poll(2) reports errors whatever events are requested.
-        poll(&mut [PollFd::new(self.fd.as_fd(), false, false)], Some(at_most)).map(drop)
     }
 
     /// Waits at most `at_most` until a datagram arrives; true if one is there.

@@ -10,7 +10,6 @@ mod gso;
 mod head_then_file;
 mod kernel_rtp;
 mod maps;
-mod msg_zerocopy;
 pub(crate) mod outlet;
 mod plain;
 mod plain_abs;
@@ -32,8 +31,7 @@ pub(crate) mod wheel_sendto;
 use std::io;
 use std::str::FromStr;
 
-use seam::{Burst, Channel};
-use sys::udp::Udp;
+use seam::Burst;
 
 use outlet::{Count, Outlet};
 use queue::Queue;
@@ -66,7 +64,6 @@ const ROWS: &[Row] = &[
     sendmmsg::ROW,
     gso::ROW,
     sendmmsg_gso::ROW,
-    msg_zerocopy::ROW,
     sendfile::ROW,
     splice::ROW,
     sendfile_gso::ROW,
@@ -108,12 +105,6 @@ pub(crate) trait Transmit {
     fn sends_open_files(&self) -> bool {
         false
     }
-
-    /// Reads the kernel's notices about earlier sends, because each unread notice would wake the
-    /// worker again.
-    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
-        let _ = (socket, channel);
-    }
 }
 
 /// A way for packets to wait for their moment and to leave.
@@ -135,8 +126,6 @@ pub enum Sender {
     Gso,
     /// A timer wheel; one sendmmsg for all such bursts.
     SendmmsgGso,
-    /// A timer wheel; sendmsg with `MSG_ZEROCOPY`.
-    MsgZerocopy,
     /// A timer wheel; a header, then sendfile.
     Sendfile,
     /// A timer wheel; a header, then splice from the file through a pipe.

@@ -113,8 +113,8 @@ pub(super) fn serve<P: PacedSource>(
                     let soon = worker.looked + LOOK_EVERY;
                     worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
                 }
-                RTP => worker.receive(Channel::Rtp, event.error),
-                RTCP => worker.receive(Channel::Rtcp, event.error),
+                RTP => worker.receive(Channel::Rtp),
+                RTCP => worker.receive(Channel::Rtcp),
                 EARS => context.receive_from_groups(&context.cx(worker.now, &worker.effects)),
                 _ => {}
             }
@@ -151,11 +151,8 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         !running.any(|it| self.context.at_shutdown(&it.stream) != AtShutdown::Stop)
     }
 
-    /// Receives the datagrams of a socket, and the kernel's notices about sends, if there are any.
-    fn receive(&mut self, channel: Channel, has_notices: bool) {
-        if has_notices {
-            self.transmit.hear_notices(self.context.sockets().of(channel), channel);
-        }
+    /// Receives the datagrams of a socket.
+    fn receive(&self, channel: Channel) {
         self.context.receive(&self.context.cx(self.now, &self.effects), channel);
     }
 

@@ -153,25 +153,20 @@ impl Batch {
         sent
     }
 
-    /// Sends each datagram by a sendmsg(2) of its own; with `zerocopy` directly from its bytes
-    /// (`MSG_ZEROCOPY`), which must not change until [`Udp::reap_zerocopy`] reports them.
+    /// Sends each datagram by a sendmsg(2) of its own.
     pub fn send_each<'d>(
         &mut self,
         socket: &Udp,
-        zerocopy: bool,
         fill: impl FnOnce(&mut Filling<'_, 'd>),
     ) -> Sent {
         self.fill(socket, fill);
         let mut sent = Sent::default();
-        let flags = libc::MSG_NOSIGNAL | if zerocopy { libc::MSG_ZEROCOPY } else { 0 };
         for header in &self.headers {
             sent.calls += 1;
             let fd = socket.as_fd().as_raw_fd();
             let took = uninterrupted(|| {
-                // SAFETY: as in `send`. Without a copy the kernel continues to read after the call,
-                // from pages that it holds itself: a caller that changes them too early sends the
-                // changed bytes.
-                check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) })
+                // SAFETY: as in `send`.
+                check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, libc::MSG_NOSIGNAL) })
             });
             match took {
                 Ok(_) => sent.count += 1,
@@ -221,48 +216,6 @@ impl Batch {
     }
 }
 
-/// Reads the notices of zero-copy sends; see [`Udp::reap_zerocopy`].
-pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
-    let (mut done, mut copied) = (0, 0);
-    loop {
-        let mut control = Notice([0; NOTICE]);
-        // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
-        let mut message: libc::msghdr = unsafe { mem::zeroed() };
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = NOTICE as _;
-        let (fd, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
-        let read = uninterrupted(|| {
-            // SAFETY: the message names only our control buffer, with its size.
-            check_count(unsafe { libc::recvmsg(fd, &mut message, flags) })
-        });
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((done, copied)),
-            other => other?,
-        };
-        // After the 16 bytes of a cmsghdr follows a sock_extended_err: errno (4), origin, type,
-        // code, a spare byte, then the first and the last number of a range.
-        let word =
-            |at: usize| u32::from_ne_bytes(control.0[at..at + 4].try_into().expect("four bytes"));
-        if control.0[20] != ZEROCOPY {
-            continue;
-        }
-        let count = 1 + word(28).wrapping_sub(word(24));
-        done += count;
-        copied += if control.0[22] == COPIED { count } else { 0 };
-    }
-}
-
-/// Room for a notice: a header, the error, and an address that is not read.
-const NOTICE: usize = 128;
-/// The origin of a notice about a send without a copy (`SO_EE_ORIGIN_ZEROCOPY`).
-const ZEROCOPY: u8 = 5;
-/// The code of a notice that says that the bytes were copied (`SO_EE_CODE_ZEROCOPY_COPIED`).
-const COPIED: u8 = 1;
-
-#[derive(Clone, Copy)]
-#[repr(C, align(8))]
-struct Notice([u8; NOTICE]);
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{pair, take};
@@ -286,7 +239,7 @@ mod tests {
                 assert_eq!(take(&receiver), [text[at], text[at + 10]]);
             }
         }
-        assert_eq!(batch.send_each(&sender, false, |_| {}).count, 0);
+        assert_eq!(batch.send_each(&sender, |_| {}).count, 0);
     }
 
     #[test]
@@ -304,28 +257,6 @@ mod tests {
             [take(&receiver), take(&receiver), take(&receiver)],
             ["aaaa", "bbbb", "cc"].map(|text| text.as_bytes().to_vec())
         );
-    }
-
-    #[test]
-    fn sends_without_a_copy_are_told_of_when_they_are_done() {
-        let (sender, receiver, to) = pair();
-        sender.set_zerocopy(true).unwrap();
-        let text = vec![5; 20_000];
-        let mut batch = Batch::default();
-        let sent = batch.send_each(&sender, true, |filling| {
-            for _ in 0..3 {
-                filling.datagram(to);
-                filling.piece(&text);
-            }
-        });
-        assert_eq!((sent.count, sent.calls), (3, 3), "{sent:?}");
-        let mut done = 0;
-        for _ in 0..3 {
-            assert_eq!(take(&receiver), text);
-            done += sender.reap_zerocopy().unwrap().0;
-        }
-        done += sender.reap_zerocopy().unwrap().0;
-        assert_eq!(done, 3);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl Gso {
         let fill = |filling: &mut Filling<'_, 'd>| write(outlet, burst, run, groups, filling);
         let mut sent = match self.together {
             true => self.batch.send(socket, fill),
-            false => self.batch.send_each(socket, false, fill),
+            false => self.batch.send_each(socket, fill),
         };
         // The count so far is a number of messages.
         let refused = self.groups.get(sent.count).copied().unwrap_or(0);

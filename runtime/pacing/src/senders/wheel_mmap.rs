@@ -24,7 +24,7 @@ pub struct WheelMmap(Batch);
 impl Transmit for WheelMmap {
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         outlet.each_run(burst, count, |socket, run| {
-            self.0.send_each(socket, false, |filling| {
+            self.0.send_each(socket, |filling| {
                 for packet in run {
                     filling.datagram(packet.to);
                     outlet.write(filling, burst, packet);
