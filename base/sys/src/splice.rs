@@ -1,4 +1,4 @@
-//! Moving bytes from a file to a socket inside the kernel (sendfile(2), splice(2), vmsplice(2)).
+//! Moving bytes from a file to a socket inside the kernel (sendfile(2), splice(2)).
 //!
 //! On a UDP socket the bytes of one call are one datagram, and those of several calls are one if
 //! all but the last announce more. So a header from our memory and a body from the page cache form
@@ -12,7 +12,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
 
 use rustix::io::retry_on_intr;
-use rustix::pipe::{IoSliceRaw, SpliceFlags, fcntl_setpipe_size, splice, vmsplice};
+use rustix::pipe::{SpliceFlags, splice};
 
 /// The number of bytes of a range in its first page, if it is odd and not all of them: in one call
 /// the kernel would compute a wrong checksum.
@@ -60,33 +60,6 @@ impl Pipe {
     pub fn new() -> io::Result<Pipe> {
         let (reader, writer) = io::pipe()?;
         Ok(Pipe { reader, writer })
-    }
-
-    /// Makes room for `pieces` pages, or parts of pages.
-    ///
-    /// # Errors
-    /// `EPERM` at the user's limit of pipe memory (pipe(7)).
-    pub(crate) fn hold(&self, pieces: usize) -> io::Result<()> {
-        fcntl_setpipe_size(&self.writer, pieces * 4096)?;
-        Ok(())
-    }
-
-    /// The writing end.
-    pub(crate) fn writer(&self) -> &PipeWriter {
-        &self.writer
-    }
-
-    /// Puts the page that holds `bytes` into the pipe. The bytes must not change until
-    /// [`Pipe::drain`] has sent them: the pipe refers to them.
-    ///
-    /// # Errors
-    /// `WouldBlock` for a full pipe.
-    pub fn put(&self, bytes: &[u8]) -> io::Result<()> {
-        let piece = [IoSliceRaw::from_slice(bytes)];
-        // SAFETY: the piece is readable for its length; the kernel holds the pages.
-        let put =
-            retry_on_intr(|| unsafe { vmsplice(&self.writer, &piece, SpliceFlags::NONBLOCK) })?;
-        if put == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
     /// Puts pages of `file` into the pipe: `len` bytes from `offset` on.
@@ -166,9 +139,9 @@ mod tests {
         let file = file(&bytes);
         let pipe = Pipe::new().unwrap();
         for (offset, len) in [(0, 32), (4000, 1316)] {
-            pipe.put(b"head").unwrap();
+            sender.send_to(b"head", to, true).unwrap();
             pipe.put_file(&file, offset, len).unwrap();
-            pipe.drain(&sender, 4 + len).unwrap();
+            pipe.drain(&sender, len).unwrap();
             let expected = [b"head", &bytes[offset as usize..offset as usize + len]].concat();
             assert_eq!(take(&receiver), expected, "{offset} {len}");
         }

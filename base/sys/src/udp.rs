@@ -14,7 +14,6 @@ pub(crate) mod address;
 mod batch;
 mod chain;
 mod mail;
-mod pages;
 mod ring;
 
 use std::io;
@@ -30,7 +29,6 @@ use crate::poll::{PollFd, poll};
 pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
 pub use chain::{CHAIN_MAX, ChainRing, Link, LinkBody};
 pub use mail::{Letter, Mail};
-pub use pages::{FRONT_MAX, Leaf, PIECES_MAX, Pages, pieces_of, send_records};
 pub use ring::SendRing;
 
 /// Options of a socket.

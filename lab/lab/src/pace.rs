@@ -45,9 +45,6 @@ pub struct Work {
     /// The file has left the page cache before the first packet, so that it is read from storage.
     #[serde(default)]
     pub cold: bool,
-    /// The file holds whole packets with their headers, one after the other.
-    #[serde(default)]
-    pub records: bool,
     /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one
     /// of audio, one of bulk 64 times.
     #[serde(default)]
@@ -92,9 +89,9 @@ impl Default for Work {
     /// One packet of 32 bytes from memory.
     fn default() -> Work {
         let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
-        let (payload, file, spread, cold, records) = (32, false, true, false, false);
+        let (payload, file, spread, cold) = (32, false, true, false);
         let mix = ClassMix::None;
-        Work { streams, packets, gap_us, burst, payload, file, spread, cold, records, mix }
+        Work { streams, packets, gap_us, burst, payload, file, spread, cold, mix }
     }
 }
 
@@ -132,12 +129,10 @@ impl Work {
             1 => "1 stream".to_string(),
             many => format!("{many} streams"),
         };
-        let from = match (self.file, self.cold, self.records) {
-            (false, ..) => "",
-            (true, false, false) => " from a file",
-            (true, true, false) => " from a cold file",
-            (true, false, true) => " from a file of records",
-            (true, true, true) => " from a cold file of records",
+        let from = match (self.file, self.cold) {
+            (false, _) => "",
+            (true, false) => " from a file",
+            (true, true) => " from a cold file",
         };
         let burst = if self.burst > 1 { format!("{} x ", self.burst) } else { String::new() };
         let aligned = if self.spread { "" } else { ", all at one moment" };
@@ -158,8 +153,7 @@ impl Work {
 
     /// The work as arguments of the sending process, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records, mix } =
-            self;
+        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, mix } = self;
         let mut words = vec![
             format!("streams={streams}"),
             format!("packets={packets}"),
@@ -172,7 +166,6 @@ impl Work {
         // know these words.
         words.extend((!spread).then(|| "spread=0".to_string()));
         words.extend(cold.then(|| "cold=1".to_string()));
-        words.extend(records.then(|| "records=1".to_string()));
         words.extend(mix.classes().map(|it| format!("mix={it}")));
         words
     }

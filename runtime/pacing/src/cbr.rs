@@ -26,16 +26,13 @@ pub enum Contents {
     Shared(Arc<[u8]>),
     /// A file of at least this many bytes.
     File(Source, u64),
-    /// A file of this many bytes that holds whole packets with their headers, stream after stream
-    /// ([`CbrSource::records`]).
-    Records(Source, u64),
 }
 
 impl Contents {
     fn len(&self) -> u64 {
         match self {
             Contents::Bytes(bytes) | Contents::Shared(bytes) => bytes.len() as u64,
-            Contents::File(_, len) | Contents::Records(_, len) => *len,
+            Contents::File(_, len) => *len,
         }
     }
 }
@@ -188,21 +185,6 @@ impl CbrSource {
         start..start + len
     }
 
-    /// The contents of a file of records: the payloads of `contents`, each after its header.
-    #[must_use]
-    pub fn records(&self, contents: &[u8]) -> Vec<u8> {
-        let mut records = Vec::new();
-        for (number, sent) in
-            (0..self.streams).flat_map(|it| (0..self.packets).map(move |at| (it, at)))
-        {
-            let len = self.payload as usize;
-            let start = sent as usize % (contents.len() / len.max(1)).max(1) * len;
-            records.extend_from_slice(&CbrSource::head(number, sent));
-            records.extend_from_slice(&contents[start..start + len]);
-        }
-        records
-    }
-
     fn moment(&self, beat: &CbrStream, sent: u32) -> Instant {
         beat.start + self.since(beat.number, sent)
     }
@@ -219,16 +201,9 @@ impl CbrSource {
             Contents::Bytes(contents) => Body::Bytes(&contents[bytes]),
             Contents::Shared(contents) => Body::Shared(contents, bytes),
             Contents::File(source, _) => Body::File(source.clone(), range),
-            Contents::Records(source, len) => {
-                let record = HEAD as u64 + u64::from(self.payload);
-                let number = u64::from(beat.number) * u64::from(self.packets);
-                let place = (number + u64::from(beat.sent)) % (len / record).max(1);
-                Body::File(source.clone(), place * record..(place + 1) * record)
-            }
         };
-        let head = if matches!(self.contents, Contents::Records(..)) { &[][..] } else { &head };
         let to = self.to[beat.number as usize % self.to.len()];
-        burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, head, body);
+        burst.push(self.moment(beat, beat.sent), to, Channel::Rtp, &head, body);
     }
 }
 

@@ -16,7 +16,6 @@ mod plain_abs;
 pub(crate) mod queue;
 pub(crate) mod send_plan;
 mod sendfile;
-mod sendfile_gso;
 mod sendmmsg;
 mod sendmmsg_gso;
 mod splice;
@@ -66,7 +65,6 @@ const ROWS: &[Row] = &[
     sendmmsg_gso::ROW,
     sendfile::ROW,
     splice::ROW,
-    sendfile_gso::ROW,
     uring_batch::ROW,
     uring_zc::ROW,
     uring_chain::ROW,
@@ -130,8 +128,6 @@ pub enum Sender {
     Sendfile,
     /// A timer wheel; a header, then splice from the file through a pipe.
     Splice,
-    /// A timer wheel; pages of files as one message, cut by the kernel.
-    SendfileGso,
     /// A timer wheel; all packets that are due as entries of one ring.
     UringBatch,
     /// [`Sender::UringBatch`] from pinned pages (`IORING_OP_SENDMSG_ZC`).

@@ -62,13 +62,10 @@ pub struct Factors {
     /// Evict the file from the page cache before the first packet, and count reads from storage
     #[arg(long, conflicts_with = "memory")]
     cold: bool,
-    /// The file holds whole packets with their headers
-    #[arg(long, conflicts_with = "memory")]
-    records: bool,
     /// Streams of audio, video and bulk in turn, with 1, 8 and 64 packets where another has one:
     /// `off` sends by time alone, `on` audio first, `limits` also drops audio later than 60 ms and
     /// video later than 200 ms
-    #[arg(long, value_enum, conflicts_with_all = ["cold", "records"])]
+    #[arg(long, value_enum, conflicts_with = "cold")]
     mix: Option<Mixture>,
 }
 
@@ -109,7 +106,6 @@ impl Factors {
             file: !self.memory,
             spread: self.phases == Phases::Spread,
             cold: self.cold,
-            records: self.records,
             mix: self.mix.map_or(ClassMix::None, Mixture::mix),
         }
     }

@@ -26,8 +26,6 @@ use super::kernel::{self, Tally};
 const SOURCE: u32 = 1 << 20;
 /// The longest cold source. A source is as long as a stream's reads, so no part is read twice.
 const COLD_MAX: u64 = 512 << 20;
-/// The longest file of records; packets beyond it are the first again.
-const RECORDS_MAX: u64 = 64 << 20;
 /// The requested size of a buffer; the kernel caps it at its limit.
 const BUFFER: usize = 8 << 20;
 /// The longest wait for packets that are still on their way at the end of streaming.
@@ -77,7 +75,6 @@ impl Ask {
                 "file" => work.file = number()? != 0,
                 "spread" => work.spread = number()? != 0,
                 "cold" => work.cold = number()? != 0,
-                "records" => work.records = number()? != 0,
                 "mix" => {
                     ask.classes = value.parse().map_err(anyhow::Error::msg)?;
                     let all = [ClassMix::Off, ClassMix::On, ClassMix::Limits];
@@ -240,9 +237,6 @@ fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
     if !work.file {
         return Ok(Contents::Shared(Arc::from(&bytes[..])));
     }
-    if work.records {
-        return records(ask, &bytes, assets);
-    }
     let whole = u64::from(work.packets) * u64::from(work.payload);
     let length = match work.cold {
         true => whole.clamp(u64::from(SOURCE), COLD_MAX),
@@ -253,30 +247,6 @@ fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
         kernel::forget(&file)?;
     }
     Ok(Contents::File(assets.add(file).into(), length))
-}
-
-/// The packets of all streams, headers included, in a file.
-fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Contents> {
-    let Work { streams, packets, payload, cold, .. } = ask.work;
-    let record = HEAD as u64 + u64::from(payload);
-    let most = (RECORDS_MAX / record / u64::from(streams)).max(1);
-    if ask.to.is_none() && most < u64::from(packets) {
-        bail!(
-            "expected at most {most} packets of a stream in a file of records whose receiver reads \
-             their heads, found {packets}"
-        );
-    }
-    let (gap, ahead, spread, mixed) = (Duration::ZERO, Duration::ZERO, true, false);
-    let packets = packets.min(most as u32);
-    let (contents, to) = (Contents::Shared(Arc::from(&[][..])), Vec::new());
-    let source =
-        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread, to, contents, mixed };
-    let bytes = source.records(bytes);
-    let file = kernel::scratch(&bytes, bytes.len() as u64)?;
-    if cold {
-        kernel::forget(&file)?;
-    }
-    Ok(Contents::Records(assets.add(file).into(), bytes.len() as u64))
 }
 
 /// Moment and lateness of each packet by the receiver's kernel.
@@ -332,7 +302,6 @@ mod tests {
             file: true,
             spread: false,
             cold: true,
-            records: true,
             mix: ClassMix::Limits,
         };
         let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
@@ -346,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_packet_is_sent_and_timed() {
-        for file in ["file=0", "file=1", "file=1 records=1"] {
+        for file in ["file=0", "file=1"] {
             let words = format!("sender=sendmmsg streams=2 packets=20 gap_us=2000 {file}");
             let found = cast(&ask(&words).expect("good words")).expect("sendmmsg works everywhere");
             assert_eq!((found.sent, found.failed, found.heard), (40, 0, 40), "{found:?}");
