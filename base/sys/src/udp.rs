@@ -14,7 +14,6 @@ pub(crate) mod address;
 mod batch;
 mod chain;
 mod mail;
-mod ring;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,7 +28,6 @@ use crate::poll::{PollFd, poll};
 pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
 pub use chain::{CHAIN_MAX, ChainRing, Link, LinkBody};
 pub use mail::{Letter, Mail};
-pub use ring::SendRing;
 
 /// Options of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -182,7 +182,7 @@ fn reference(folder: &Path) -> Vec<Program> {
 /// Each sender under one engine; under all of them in the long form.
 fn pairs() -> Vec<(Sender, &'static str)> {
     let is_long = std::env::var_os("ROUNDHOUSE_SOAK").is_some_and(|word| word == "1");
-    let has_rings = pacing::probe(Sender::UringBatch).is_ok();
+    let has_rings = pacing::probe(Sender::UringChain).is_ok();
     let turns = if is_long { ENGINES.len() } else { 1 };
     let all = (0..turns).flat_map(|turn| Sender::all().enumerate().map(move |it| (turn, it)));
     let pair = |(turn, (at, sender)): (usize, (usize, Sender))| {

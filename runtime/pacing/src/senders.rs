@@ -20,10 +20,8 @@ mod sendmmsg;
 mod sendmmsg_gso;
 mod splice;
 mod tbf_kernel;
-mod uring_batch;
 mod uring_chain;
 mod uring_chain_sqpoll;
-mod uring_zc;
 mod wheel_mmap;
 pub(crate) mod wheel_sendto;
 
@@ -65,8 +63,6 @@ const ROWS: &[Row] = &[
     sendmmsg_gso::ROW,
     sendfile::ROW,
     splice::ROW,
-    uring_batch::ROW,
-    uring_zc::ROW,
     uring_chain::ROW,
     uring_chain_sqpoll::ROW,
     tbf_kernel::ROW,
@@ -128,10 +124,6 @@ pub enum Sender {
     Sendfile,
     /// A timer wheel; a header, then splice from the file through a pipe.
     Splice,
-    /// A timer wheel; all packets that are due as entries of one ring.
-    UringBatch,
-    /// [`Sender::UringBatch`] from pinned pages (`IORING_OP_SENDMSG_ZC`).
-    UringZc,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
     /// [`Sender::UringChain`] by a kernel thread.

@@ -180,12 +180,7 @@ impl Batch {
         sent
     }
 
-    /// The recorded headers, ready for the kernel.
-    pub(crate) fn headers(&self) -> &[libc::mmsghdr] {
-        &self.headers
-    }
-
-    pub(crate) fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
+    fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
         self.clear();
         fill(&mut Filling { batch: self, socket, data: PhantomData });
         // Pointers into our own vectors are taken only after these have stopped growing.
@@ -207,7 +202,7 @@ impl Batch {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.headers.clear();
         self.firsts.clear();
         self.pieces.clear();

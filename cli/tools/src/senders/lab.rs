@@ -56,7 +56,7 @@ enum Question {
 const RANKED: [Sender; 3] = [Sender::Plain, Sender::Sendmmsg, Sender::UringChain];
 const RANKS: [Rank; 2] = [Rank::Nice(-10), Rank::RealTime(50)];
 /// Senders that are overloaded with a mixture of classes, unless others were named.
-const MIXED: [Sender; 3] = [Sender::Plain, Sender::Sendmmsg, Sender::UringBatch];
+const MIXED: [Sender; 2] = [Sender::Plain, Sender::Sendmmsg];
 /// Parts of the names of senders that the kernel paces by bytes.
 const PACED: [&str; 2] = ["tbf", "kernel-rtp"];
 /// Streams of the cost of waiting.
