@@ -6,7 +6,6 @@
 //! among the threads of its session; a real-time priority counts everywhere.
 
 use std::io;
-use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -109,40 +108,6 @@ pub fn bounds() -> io::Result<(i32, u32)> {
     let (nice, priority) = (soft(Resource::Nice), soft(Resource::Rtprio));
     // A limit of 40 is a nice value of -20; 0 is below the worst one.
     Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
-}
-
-/// How long a ring's kernel thread may take to start on an overloaded machine.
-const BEGIN_MAX: Duration = Duration::from_secs(5);
-
-/// The kernel's submission thread of the ring that the calling thread has made
-/// (`IORING_SETUP_SQPOLL`). It is a thread of this process and inherits its policy like any other,
-/// so its priority has to be set explicitly.
-///
-/// # Errors
-/// `NotFound` if there is none, or it did not start within five seconds.
-pub fn ring_thread() -> io::Result<Pid> {
-    let me = rustix::thread::gettid();
-    // The thread sets its name when it starts (io_uring/sqpoll.c), which may be after the ring
-    // exists.
-    let wanted = format!("iou-sqp-{me}");
-    let until = crate::clock::now_ns() + BEGIN_MAX.as_nanos() as u64;
-    while crate::clock::now_ns() < until {
-        for task in std::fs::read_dir("/proc/self/task")?.flatten() {
-            // Another thread may have ended meanwhile.
-            let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            let number = task.file_name().to_str().and_then(|it| it.parse().ok());
-            if name.trim_end() == wanted
-                && let Some(pid) = number.and_then(Pid::of)
-            {
-                return Ok(pid);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Err(io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("expected a thread of the kernel's named {wanted} in /proc/self/task, found none"),
-    ))
 }
 
 #[cfg(test)]

@@ -104,20 +104,6 @@ fn so_has_a_thread_for_each_stream() {
 }
 
 #[test]
-fn the_kernels_thread_of_a_ring_has_it_too() {
-    let sender = pacing::Sender::UringChainSqpoll;
-    if pacing::probe(sender).is_err() {
-        return skip("io_uring");
-    }
-    let folder = Folder::new();
-    let rank = if may() { "--fifo 6" } else { "--nice 12" };
-    let server = serve(&folder, &format!("--engine thread --sender {sender} {rank}"));
-    let ranked = ranked(server.pid, 2, |it| it.2 == Some(6) || it.3 == 12);
-    let of_the_ring = ranked.iter().filter(|it| it.1.starts_with("iou-sqp-"));
-    assert_eq!(of_the_ring.count(), 1, "{ranked:?}");
-}
-
-#[test]
 fn without_leave_the_server_does_not_begin() {
     let allowed = bounds().expect("limits");
     if !has("setpriv") {

@@ -1,8 +1,8 @@
 //! The scheduling rank of a streaming worker.
 //!
-//! Only threads that send have the rank: the worker's thread, the threads of `plain`, the kernel
-//! thread of a ring. Their children begin at the usual rank (`SCHED_RESET_ON_FORK`), so that
-//! nothing gets priority by accident.
+//! Only threads that send have the rank: the worker's thread and the threads of `plain`. Their
+//! children begin at the usual rank (`SCHED_RESET_ON_FORK`), so that nothing gets priority by
+//! accident.
 
 use std::fmt;
 use std::io;
@@ -33,18 +33,6 @@ impl Rank {
             Rank::Fifo(priority) => Turn::in_front(priority, true).give(None),
         };
         taken.map_err(|error| RankRefused { rank: self, error })
-    }
-
-    /// Gives the rank to the kernel thread of the ring that the calling thread made.
-    pub(crate) fn lend_to_ring(self) -> Result<(), RankRefused> {
-        let lend = || match self {
-            Rank::Usual => Ok(()),
-            Rank::Nice(value) => set_nice(Some(sys::rank::ring_thread()?), value),
-            Rank::Fifo(priority) => {
-                Turn::in_front(priority, true).give(Some(sys::rank::ring_thread()?))
-            }
-        };
-        lend().map_err(|error| RankRefused { rank: self, error })
     }
 
     /// Whether the calling thread may take the rank, tried by taking it for a moment.

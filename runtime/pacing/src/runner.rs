@@ -62,12 +62,7 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
         match self.sender.start(self.sockets).map_err(failed)? {
             Start::Threads { until_moment } => thread_per_stream::serve(&context, until_moment),
             Start::Wheel(mut transmit) => timer_wheel::serve(&context, &mut *transmit),
-            Start::Queue(mut queue) => {
-                if self.sender == Sender::UringChainSqpoll {
-                    self.rank.lend_to_ring().map_err(Fault::Rank)?;
-                }
-                kernel_queue::serve(&context, &mut *queue)
-            }
+            Start::Queue(mut queue) => kernel_queue::serve(&context, &mut *queue),
         }
         .map_err(failed)
     }

@@ -21,7 +21,6 @@ mod sendmmsg_gso;
 mod splice;
 mod tbf_kernel;
 mod uring_chain;
-mod uring_chain_sqpoll;
 mod wheel_mmap;
 pub(crate) mod wheel_sendto;
 
@@ -64,7 +63,6 @@ const ROWS: &[Row] = &[
     sendfile::ROW,
     splice::ROW,
     uring_chain::ROW,
-    uring_chain_sqpoll::ROW,
     tbf_kernel::ROW,
     kernel_rtp::ROW,
 ];
@@ -126,8 +124,6 @@ pub enum Sender {
     Splice,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
-    /// [`Sender::UringChain`] by a kernel thread.
-    UringChainSqpoll,
     /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
     TbfKernel,
     /// [`Sender::TbfKernel`] from files; a program in the kernel writes the headers.

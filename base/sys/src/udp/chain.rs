@@ -49,7 +49,7 @@ pub enum LinkBody<'a> {
 /// A wait for the ring itself (`io_uring_enter`) returns at every timeout, even a silent one, so
 /// callers wait by another call: [`ChainRing::watched`] becomes readable when a chain has ended.
 /// The timers fire in the kernel, but the sends are made in the context of the thread that
-/// submitted them, or of the ring's own thread if it has one (`IORING_SETUP_SQPOLL`).
+/// submitted them.
 pub struct ChainRing {
     ring: IoUring,
     ended: EventFd,
@@ -96,17 +96,12 @@ fn token(chain: usize, packet: usize, kind: u64) -> u64 {
 }
 
 impl ChainRing {
-    /// A ring for chains; with `sqpoll` the kernel has a thread for it.
+    /// A ring for chains.
     ///
     /// # Errors
     /// io_uring is absent or forbidden.
-    pub fn new(sqpoll: bool) -> io::Result<ChainRing> {
-        let mut builder = IoUring::builder();
-        if sqpoll {
-            // Milliseconds that its thread spins for more work before it sleeps.
-            builder.setup_sqpoll(1);
-        }
-        let ring: IoUring = builder.setup_clamp().build(CHAIN_ENTRIES)?;
+    pub fn new() -> io::Result<ChainRing> {
+        let ring: IoUring = IoUring::builder().setup_clamp().build(CHAIN_ENTRIES)?;
         let ended = EventFd::new()?;
         ring.submitter().register_eventfd(ended.as_fd().as_raw_fd())?;
         Ok(ChainRing { ring, ended, chains: Vec::new(), calls: 0 })
@@ -404,39 +399,37 @@ mod tests {
 
     #[test]
     fn the_kernel_waits_reads_and_sends_by_itself() {
-        for sqpoll in [false, true] {
-            let Ok(mut ring) = ChainRing::new(sqpoll) else {
-                eprintln!("skipped: io_uring is missing");
-                return;
-            };
-            let (sender, receiver, to) = pair();
-            let file = file(b"0123456789");
-            let start = now_ns();
-            let link = |packet: u64| Link {
-                at_ns: start + packet / 2 * 3_000_000,
-                socket: &sender,
-                to,
-                front: b"head",
-                body: match packet % 3 {
-                    0 => LinkBody::None,
-                    1 => LinkBody::Bytes(b"body"),
-                    _ => LinkBody::File(file.as_fd(), packet, 2),
-                },
-            };
-            let index = ring.submit((0..8).map(link)).unwrap();
-            assert_eq!(ended(&mut ring), [(index, 8)], "sqpoll {sqpoll}");
-            assert!(now_ns() >= start + 9_000_000, "it took its time");
-            let texts = ["head", "headbody", "head23", "head", "headbody", "head56", "head"];
-            for text in texts {
-                assert_eq!(take(&receiver), text.as_bytes());
-            }
-            assert_eq!(ring.calls, 1, "one call for all of it");
+        let Ok(mut ring) = ChainRing::new() else {
+            eprintln!("skipped: io_uring is missing");
+            return;
+        };
+        let (sender, receiver, to) = pair();
+        let file = file(b"0123456789");
+        let start = now_ns();
+        let link = |packet: u64| Link {
+            at_ns: start + packet / 2 * 3_000_000,
+            socket: &sender,
+            to,
+            front: b"head",
+            body: match packet % 3 {
+                0 => LinkBody::None,
+                1 => LinkBody::Bytes(b"body"),
+                _ => LinkBody::File(file.as_fd(), packet, 2),
+            },
+        };
+        let index = ring.submit((0..8).map(link)).unwrap();
+        assert_eq!(ended(&mut ring), [(index, 8)]);
+        assert!(now_ns() >= start + 9_000_000, "it took its time");
+        let texts = ["head", "headbody", "head23", "head", "headbody", "head56", "head"];
+        for text in texts {
+            assert_eq!(take(&receiver), text.as_bytes());
         }
+        assert_eq!(ring.calls, 1, "one call for all of it");
     }
 
     #[test]
     fn a_chain_that_is_cancelled_says_how_much_of_it_left() {
-        let Ok(mut ring) = ChainRing::new(false) else {
+        let Ok(mut ring) = ChainRing::new() else {
             eprintln!("skipped: io_uring is missing");
             return;
         };
@@ -463,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_cannot_be_reached_does_not_end_the_chain() {
-        let Ok(mut ring) = ChainRing::new(false) else {
+        let Ok(mut ring) = ChainRing::new() else {
             eprintln!("skipped: io_uring is missing");
             return;
         };
@@ -486,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_too_short_breaks_the_chain_where_it_is() {
-        let Ok(mut ring) = ChainRing::new(false) else {
+        let Ok(mut ring) = ChainRing::new() else {
             eprintln!("skipped: io_uring is missing");
             return;
         };

@@ -25,7 +25,7 @@ pub(super) const ROW: Row = Row {
     needs: "io_uring",
     sends_files: true,
     sets_up_queues: false,
-    start: |_| Ok(Start::queue(UringChain::new(false)?)),
+    start: |_| Ok(Start::queue(UringChain::new()?)),
 };
 
 /// The maximum number of packets in a chain: few enough to be made and submitted within a slot or
@@ -42,12 +42,10 @@ pub struct UringChain {
 }
 
 impl UringChain {
-    /// With `sqpoll` a kernel thread sends.
-    ///
     /// # Errors
     /// io_uring is absent or forbidden.
-    pub fn new(sqpoll: bool) -> io::Result<UringChain> {
-        Ok(UringChain { ring: ChainRing::new(sqpoll)?, chain: None, left: 0 })
+    pub fn new() -> io::Result<UringChain> {
+        Ok(UringChain { ring: ChainRing::new()?, chain: None, left: 0 })
     }
 }
 
