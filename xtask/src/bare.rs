@@ -12,10 +12,6 @@ pub const LOOPS: &[&str] =
 /// The loop that speaks HTTP/1.1 instead of the market's lines.
 pub const WEB: &str = "web";
 
-/// The loop that sends datagrams by the clock; it takes the words of `roundhouse senders rate` and
-/// prints a line of figures.
-pub const UDP: &str = "udp";
-
 /// The loop that returns datagrams.
 pub const UDP_ECHO: &str = "udp-echo";
 
@@ -46,7 +42,7 @@ pub fn build(into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let mut built = Vec::new();
-    for name in LOOPS.iter().chain([&WEB, &UDP, &UDP_ECHO]) {
+    for name in LOOPS.iter().chain([&WEB, &UDP_ECHO]) {
         let source = crate::root().join("bare").join(name).with_extension("c");
         let binary = into.join(name);
         let mut command = Command::new(&compiler);

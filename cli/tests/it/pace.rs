@@ -1,4 +1,4 @@
-//! The laboratory of senders, started as a user starts it. The tests check counts, never speeds.
+//! `senders cast`, started as a user starts it. The tests check counts, never speeds.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -34,33 +34,6 @@ fn a_cast_counts_every_packet_beside_busy_processes_too() {
 }
 
 #[test]
-fn beats_together_and_a_cold_file_are_said_and_counted() {
-    let words = "cast sendmmsg --streams 4 --packets 20 --gap 5 --phases aligned --json";
-    let found = &lines(&senders(words))[0];
-    assert_eq!([&found["sent"], &found["heard"]], [80, 80], "{found}");
-    let text = senders("cast wheel-sendto --streams 1 --packets 40 --gap 2 --payload 9000 --cold");
-    let said = String::from_utf8_lossy(&text.stderr).into_owned();
-    let out = String::from_utf8_lossy(&text.stdout).into_owned();
-    // A temporary directory without a disk keeps its pages, and says so.
-    let is_kept = said.contains("that does not: name a directory on a disk");
-    let is_counted = out.contains("9000 B from a cold file") && out.contains("kB read");
-    assert!(is_kept || (is_counted && !out.contains("  0 kB read")), "{out}{said}");
-    let refused = senders("cast plain --cold --memory");
-    assert!(!refused.status.success());
-}
-
-#[test]
-fn the_laboratory_has_a_line_for_each_sender_that_was_asked_for() {
-    let found = lines(&senders("lab --quick --only plain,sendmmsg --ask pacing --json"));
-    let names: Vec<_> = found.iter().map(|it| it["sender"].as_str()).collect();
-    assert_eq!(names, [Some("plain"), Some("sendmmsg")]);
-    for row in &found {
-        assert_eq!(row["question"], "pacing");
-        assert_eq!(row["reading"]["heard"], 200, "{row}");
-    }
-}
-
-#[test]
 fn what_cannot_be_cast_is_refused_in_words() {
     let refused = |words: &str, want: &str| {
         let output = senders(words);
@@ -70,8 +43,5 @@ fn what_cannot_be_cast_is_refused_in_words() {
     refused("cast mule", "expected a sender");
     refused("cast plain --gap none", "milliseconds from 0");
     refused("cast plain --fifo 0", "1..=99");
-    refused("lab --ask weather", "pacing");
-    refused("lab --gap 0", "a gap above 0");
-    refused("cast plain --phases full", "aligned");
     refused("cast plain --nice 3 --fifo 3", "cannot be used with");
 }

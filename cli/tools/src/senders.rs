@@ -1,10 +1,9 @@
 //! `roundhouse senders`: the ways in which packets can wait for their moment and leave, those that
 //! work on the machine, and why the others do not. The command tests each by sending packets. Its
-//! subcommands are the laboratory that compares senders.
+//! subcommand `cast` measures one of them.
 
 mod cast;
 mod kernel;
-mod lab;
 mod rank;
 mod rate;
 mod soak;
@@ -37,9 +36,7 @@ pub struct Args {
 enum Action {
     /// Send with one sender, and show its cost and lateness
     Cast(cast::Args),
-    /// Compare senders: pacing, CPU per packet, sessions per core, overload
-    Lab(lab::Args),
-    /// The sending process of the two above: prints one line of JSON
+    /// The sending process of `cast`: prints one line of JSON
     #[command(hide = true)]
     Rate { words: Vec<String> },
     /// The loop that counts a core's idle time
@@ -53,7 +50,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.action {
         None => shown(args.json),
         Some(Action::Cast(args)) => cast::run(args, &exe()?, &watch()?)?,
-        Some(Action::Lab(args)) => lab::run(args, &exe()?, &watch()?)?,
         Some(Action::Rate { words }) => {
             let reading = rate::cast(&rate::Ask::parse(words)?)?;
             println!("{}", serde_json::to_string(&reading)?);

@@ -1,22 +1,19 @@
 //! The laboratory of senders: each sender runs in a process of its own, in an environment that the
 //! laboratory sets up.
 //!
-//! It separates four questions that one number cannot answer: how late packets leave (*pacing*),
-//! the cost of a packet (*CPU per packet*), how many sessions a core carries before they are late
-//! (*sessions per core*), and how pacing changes when other processes compete for the core
-//! (*overload*). Each has a sink of its own, whose name is printed beside the figure.
+//! It separates questions that one number cannot answer: how late packets leave (*pacing*), the
+//! cost of a packet (*CPU per packet*), and how pacing changes when other processes compete for the
+//! core (*overload*). Each has a sink of its own, whose name is printed beside the figure.
 //!
 //! The duration of a session is no such question: a paced stream takes as long as its schedule
 //! says, or longer, whatever the cost of a packet.
 
 mod company;
-mod search;
 mod sink;
 mod soak;
 mod trial;
 
 pub use company::Company;
-pub use search::{Knee, Step, knee};
 pub use sink::Sink;
 pub use soak::{Tick, cost_ns};
 pub use trial::{Around, Rank, Trial};
@@ -24,27 +21,19 @@ pub use trial::{Around, Rank, Trial};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The work: equal packets in streams whose bursts are spread over the gap.
+/// The work: equal packets in streams whose beginnings are spread over the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// The number of concurrent streams.
     pub streams: u32,
     /// Packets of each stream.
     pub packets: u32,
-    /// Microseconds from one burst of a stream to the next; 0: as fast as possible.
+    /// Microseconds from one packet of a stream to the next; 0: as fast as possible.
     pub gap_us: u64,
-    /// Packets of a burst.
-    pub burst: u32,
     /// Bytes of payload, without the header of 12 bytes.
     pub payload: u32,
     /// Payloads come from a file instead of memory.
     pub file: bool,
-    /// Bursts of the streams are spread over the gap; otherwise all fall on one moment.
-    #[serde(default = "yes")]
-    pub spread: bool,
-    /// The file has left the page cache before the first packet, so that it is read from storage.
-    #[serde(default)]
-    pub cold: bool,
     /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one
     /// of audio, one of bulk 64 times.
     #[serde(default)]
@@ -81,17 +70,11 @@ impl ClassMix {
 /// Packets of one stream each of audio, video and bulk in a gap.
 const MIXTURE: u32 = 1 + 8 + 64;
 
-fn yes() -> bool {
-    true
-}
-
 impl Default for Work {
     /// One packet of 32 bytes from memory.
     fn default() -> Work {
-        let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
-        let (payload, file, spread, cold) = (32, false, true, false);
-        let mix = ClassMix::None;
-        Work { streams, packets, gap_us, burst, payload, file, spread, cold, mix }
+        let (streams, packets, gap_us) = (1, 1, 0);
+        Work { streams, packets, gap_us, payload: 32, file: false, mix: ClassMix::None }
     }
 }
 
@@ -120,7 +103,7 @@ impl Work {
 
     /// The duration of the work by its schedule.
     pub fn length(&self) -> Duration {
-        self.gap() * self.packets.div_ceil(self.burst.max(1))
+        self.gap() * self.packets
     }
 
     /// The work as text, such as `10 streams of 32 B each 30 ms`.
@@ -129,43 +112,32 @@ impl Work {
             1 => "1 stream".to_string(),
             many => format!("{many} streams"),
         };
-        let from = match (self.file, self.cold) {
-            (false, _) => "",
-            (true, false) => " from a file",
-            (true, true) => " from a cold file",
-        };
-        let burst = if self.burst > 1 { format!("{} x ", self.burst) } else { String::new() };
-        let aligned = if self.spread { "" } else { ", all at one moment" };
+        let from = if self.file { " from a file" } else { "" };
         let payload = self.payload;
         match self.gap_us {
             0 => format!("{streams} of {payload} B{from} as fast as it can"),
             us if self.mix != ClassMix::None => format!(
-                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {burst}{payload} \
+                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {payload} \
                  B{from} each {} ms",
                 us as f64 / 1e3
             ),
             us => {
                 let gap = us as f64 / 1e3;
-                format!("{streams} of {burst}{payload} B{from} each {gap} ms{aligned}")
+                format!("{streams} of {payload} B{from} each {gap} ms")
             }
         }
     }
 
-    /// The work as arguments of the sending process, ours or the bare one.
+    /// The work as arguments of the sending process.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, mix } = self;
+        let Work { streams, packets, gap_us, payload, file, mix } = self;
         let mut words = vec![
             format!("streams={streams}"),
             format!("packets={packets}"),
             format!("gap_us={gap_us}"),
-            format!("burst={burst}"),
             format!("payload={payload}"),
             format!("file={}", u8::from(*file)),
         ];
-        // Only values that differ from the default are passed, because the bare sender does not
-        // know these words.
-        words.extend((!spread).then(|| "spread=0".to_string()));
-        words.extend(cold.then(|| "cold=1".to_string()));
         words.extend(mix.classes().map(|it| format!("mix={it}")));
         words
     }
@@ -275,9 +247,6 @@ pub struct Reading {
     /// Network softirqs on that core (sending, receiving, tasklets), whatever caused them: a count,
     /// which does not depend on the tick.
     pub softirqs: Option<u64>,
-    /// Bytes read from storage.
-    #[serde(default)]
-    pub storage: u64,
     /// The packets' destination.
     #[serde(default)]
     pub sink: String,
@@ -317,11 +286,6 @@ impl Reading {
     pub fn irq_share(&self) -> Option<f64> {
         let took = self.ended_ns.saturating_sub(self.began_ns).max(1);
         self.irq_ns.map(|ns| ns as f64 / took as f64)
-    }
-
-    /// The 99.9th percentile of lateness in milliseconds, if it is known.
-    pub fn late_ms(&self) -> Option<f64> {
-        self.late.map(|late| late.p999_ns as f64 / 1e6)
     }
 }
 
@@ -392,11 +356,8 @@ mod tests {
         let fast = Work { streams: 1, gap_us: 0, file: false, ..audio };
         assert_eq!(fast.words(), "1 stream of 32 B as fast as it can");
         assert!(fast.arguments().contains(&"gap_us=0".to_string()));
-        let odd = Work { cold: true, spread: false, ..audio };
-        let words = "10 streams of 32 B from a cold file each 30 ms, all at one moment";
-        assert_eq!(odd.words(), words);
-        assert!(odd.arguments().ends_with(&["spread=0".to_string(), "cold=1".to_string()]));
-        assert_eq!(audio.arguments().len(), 6, "the bare loops know six words");
+        let mixed = Work { mix: ClassMix::Limits, ..audio };
+        assert!(mixed.arguments().ends_with(&["mix=audio=60,video=200".to_string()]));
     }
 
     #[test]

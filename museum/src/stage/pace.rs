@@ -48,7 +48,7 @@ impl Stage<'_> {
             return Ok(None);
         }
         let exe = self.settings.exe.clone();
-        let found = Trial { exe: &exe, sender, peer: None, work, around }.run(&self.stop_flag());
+        let found = Trial { exe: &exe, sender, work, around }.run(&self.stop_flag());
         self.record(&json!({
             "row": "cast", "sender": sender, "work": work, "rank": around.rank.words(),
             "company": around.company.words(), "reading": found.as_ref().ok(),

@@ -1,5 +1,5 @@
-//! Benches of programs that run to their end and print figures: generators, senders, servers with
-//! their generator. A plan in `experiments/programs/` lists groups of arms. In each block every arm
+//! Benches of programs that run to their end and print figures: generators, servers with their
+//! generator. A plan in `experiments/programs/` lists groups of arms. In each block every arm
 //! of a group runs once, in an order of its own; a row is the median over blocks of the ratio of
 //! two arms of the same block, or of one arm's value.
 
@@ -51,7 +51,7 @@ impl Ask {
                 }
                 "--only" => {
                     let names =
-                        flags.next().context("--only expects groups, such as audio,hogs")?;
+                        flags.next().context("--only expects groups, such as closed,open")?;
                     ask.only = names.split(',').map(str::to_owned).collect();
                 }
                 _ => bail!("expected --save, --quick, --blocks N, --only GROUP,…, found `{flag}`"),
@@ -90,8 +90,6 @@ struct Group {
     counts: Option<[u64; 2]>,
     #[serde(default)]
     arm: Vec<Arm>,
-    /// Further arms: the senders that work here.
-    senders: Option<Senders>,
     value: Quantity,
     /// The arm that all others are compared with; empty: each arm's own value is the figure.
     #[serde(default)]
@@ -110,38 +108,6 @@ struct Arm {
     serve: String,
     /// Numbers in the output that are no JSON, as text around a `*`.
     reads: BTreeMap<String, String>,
-    /// The name that `{arm}` stands for.
-    #[serde(skip)]
-    sender: String,
-    #[serde(skip)]
-    is_soaked: bool,
-}
-
-/// Which senders take part. They come from the registry (`roundhouse senders --json`), so that a
-/// new one has its rows at once.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Senders {
-    /// Only these; empty: all.
-    only: Vec<String>,
-    /// Parts of the names of those that do not.
-    without: Vec<String>,
-    /// Those beside which the loop of `bare/udp.c` stands.
-    bare: Vec<String>,
-    /// Those that also run with each of `ranks`.
-    ranked: Vec<String>,
-    ranks: BTreeMap<String, String>,
-    /// How the whole core is counted, for senders whose work the kernel does outside their process
-    /// and for the base.
-    soak: Option<Soak>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Soak {
-    /// Parts of the names of those senders.
-    parts: Vec<String>,
-    value: Quantity,
 }
 
 /// The quantity that is read from a run.
@@ -183,18 +149,14 @@ pub fn run(name: &str, args: &[String]) -> anyhow::Result<()> {
     }
     plan.group.retain(|it| ask.only.is_empty() || ask.only.contains(&it.name));
     let roundhouse = prepare()?;
-    let (senders, mut doubts) = match plan.group.iter().any(|it| it.senders.is_some()) {
-        true => senders(&roundhouse)?,
-        false => (Vec::new(), Vec::new()),
-    };
-    doubts.splice(0..0, record::busy());
+    let doubts: Vec<String> = record::busy().into_iter().collect();
     let name = ask.only.iter().fold(name.to_owned(), |name, group| name + "-" + group);
     let record = ask.save.then(|| Record::new(&name, &plan.title)).transpose()?;
     let mut figures: Vec<Figure> = Vec::new();
     let groups = plan.group.len();
     for (at, group) in plan.group.iter_mut().enumerate() {
         group.packets /= if ask.quick { QUICK } else { 1 };
-        let mut taken = Taken { arms: group.arms(&senders), ..Taken::default() };
+        let mut taken = Taken { arms: group.arm.clone(), ..Taken::default() };
         eprintln!("── {}: {} arms, {} blocks", group.name, taken.arms.len(), ask.blocks);
         let before = figures.len();
         for block in 0..ask.blocks {
@@ -231,78 +193,20 @@ fn read(name: &str) -> anyhow::Result<Plan> {
     toml::from_str(&text).with_context(|| format!("{} is no plan", path.display()))
 }
 
-/// The senders that work here, and a doubt for each one that does not.
-fn senders(roundhouse: &Path) -> anyhow::Result<(Vec<String>, Vec<String>)> {
-    let output = Command::new(roundhouse).args(["senders", "--json"]).output()?;
-    let table: Value = serde_json::from_slice(&output.stdout).context("a table in JSON")?;
-    let (mut senders, mut doubts) = (Vec::new(), Vec::new());
-    for row in table["senders"].as_array().context("a list of senders")? {
-        let name = row["name"].as_str().unwrap_or_default().to_owned();
-        match row["missing"].as_str() {
-            Some(why) => doubts.push(format!("`{name}` does not work here: {why}")),
-            None => senders.push(name),
-        }
-    }
-    Ok((senders, doubts))
-}
-
-fn has(parts: &[String], name: &str) -> bool {
-    parts.iter().any(|part| name.contains(part.as_str()))
-}
-
-impl Senders {
-    fn soaks(&self, name: &str) -> bool {
-        self.soak.as_ref().is_some_and(|soak| has(&soak.parts, name))
-    }
-}
-
 impl Group {
-    fn arms(&self, senders: &[String]) -> Vec<Arm> {
-        let mut arms = self.arm.clone();
-        for arm in &mut arms {
-            arm.sender.clone_from(&arm.name);
-        }
-        let Some(own) = &self.senders else { return arms };
-        let fits = |name: &&String| {
-            (own.only.is_empty() || own.only.contains(name)) && !has(&own.without, name)
-        };
-        for sender in senders.iter().filter(fits) {
-            let arm = |name: String, more: &str| Arm {
-                name,
-                run: format!("{} {more}", self.run),
-                sender: sender.clone(),
-                ..Arm::default()
-            };
-            let is_soaked = own.soaks(sender) || (own.soak.is_some() && *sender == self.base);
-            let flag = if is_soaked { "--soak" } else { "" };
-            arms.push(Arm { is_soaked, ..arm(sender.clone(), flag) });
-            if own.bare.contains(sender) && crate::root().join("bare/build/udp").is_file() {
-                arms.push(arm(format!("bare {sender}"), "--peer bare/build/udp"));
-            }
-            if own.ranked.contains(sender) {
-                let ranks = own.ranks.iter();
-                arms.extend(ranks.map(|(rank, flags)| arm(format!("{sender}, {rank}"), flags)));
-            }
-        }
-        arms
-    }
-
     /// The goals, and the other arms compared with the base.
     fn figures(&self, taken: &Taken) -> Vec<Figure> {
         let mut figures: Vec<Figure> = self.row.iter().map(|row| self.figure(row, taken)).collect();
         for arm in taken.arms.iter().filter(|it| it.name != self.base) {
             let left = arm.name.clone();
-            let right = left.strip_prefix("bare ").unwrap_or(&self.base).to_owned();
+            let right = self.base.clone();
             let is_row = |it: &Row| it.left == left && it.right == right && it.value.is_none();
             if self.row.iter().any(is_row) {
                 continue;
             }
-            // If the kernel does the work outside the process, both sides include that work.
-            let soak = self.senders.as_ref().and_then(|it| it.soak.as_ref());
-            let value = soak.filter(|_| arm.is_soaked && right == self.base);
-            let value = value.map(|it| it.value.clone());
             let (id, because) = (String::new(), String::new());
-            figures.push(self.figure(&Row { id, left, right, goal: None, value, because }, taken));
+            let row = Row { id, left, right, goal: None, value: None, because };
+            figures.push(self.figure(&row, taken));
         }
         figures
     }
@@ -396,7 +300,7 @@ fn reading(roundhouse: &Path, group: &Group, arm: &Arm) -> anyhow::Result<Value>
     let command = |line: &str, address: &str, count: u64| {
         let words = line.split_whitespace().map(|word| {
             word.replace("{roundhouse}", &roundhouse.display().to_string())
-                .replace("{arm}", &arm.sender)
+                .replace("{arm}", &arm.name)
                 .replace("{address}", address)
                 .replace("{packets}", &group.packets.to_string())
                 .replace("{last}", &last.to_string())
@@ -481,9 +385,13 @@ mod tests {
 
     #[test]
     fn every_plan_has_arms_for_its_rows_and_goals_that_can_be_read() {
-        let known = ["plain", "plain-abs", "sendmmsg", "brand-new", "tbf-kernel"];
-        let known = known.map(str::to_owned);
         for plan in names().unwrap() {
+            for group in read(&plan).unwrap().group {
+                let takes = |name: &str| group.arm.iter().any(|arm| arm.name == name);
+                let rows = group.row.iter().flat_map(|row| [&row.left, &row.right]);
+                let mut named = rows.filter(|name| !name.is_empty());
+                assert!(named.all(|name| takes(name)), "{plan}, {}", group.name);
+            }
             for group in read(&plan).unwrap().group {
                 let arms = group.arms(&known);
                 let takes = |name: &str| arms.iter().any(|arm| arm.name == name);
@@ -516,29 +424,20 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_kernel_does_by_itself_is_soaked() {
-        let plan = read("senders").unwrap();
-        let known = ["plain", "sendmmsg", "tbf-kernel"].map(str::to_owned);
-        let soaked = |name: &str| {
-            let group = plan.group.iter().find(|it| it.name == name).unwrap();
-            let arms = group.arms(&known).into_iter().filter(|arm| arm.is_soaked);
-            arms.map(|arm| arm.name).collect::<Vec<_>>()
-        };
-        assert_eq!(soaked("audio"), ["plain", "tbf-kernel"], "and what they are compared with");
-        assert!(soaked("small").is_empty());
-    }
-
-    #[test]
     fn ratios_are_of_one_block_and_what_is_missing_says_why() {
         let reading = |cpu: u64| json!({"cpu_ns": cpu, "sent": 10, "late": {"drift_ns": -3}});
         let mut taken = Taken::default();
         taken.readings.insert("a".into(), Ok(vec![reading(40_000), reading(80_000)]));
         taken.readings.insert("b".into(), Ok(vec![reading(20_000), reading(20_000)]));
         taken.readings.insert("c".into(), Err("c: no root".into()));
-        let plan = read("senders").unwrap();
+        let group: Group = toml::from_str(
+            "name = 'g'\nload = ''\n\
+             value = { what = 'CPU', of = 'cpu_ns / sent', scale = 1e3, unit = 'us' }",
+        )
+        .unwrap();
         let row = |left: &str, right: &str| {
             let row = format!("left = '{left}'\nright = '{right}'");
-            plan.group[0].figure(&toml::from_str(&row).unwrap(), &taken).found
+            group.figure(&toml::from_str(&row).unwrap(), &taken).found
         };
         let found = row("a", "b").unwrap();
         assert_eq!((found.blocks, found.from.as_str()), (vec![2.0, 4.0], "6.00 / 2.00 us"));

@@ -1,7 +1,7 @@
 //! `roundhouse senders cast NAME`: one sender with one work in given surroundings, and all its
 //! figures.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -27,9 +27,6 @@ pub struct Args {
     factors: Factors,
     #[command(flatten)]
     around: Surroundings,
-    /// Run this program instead, which takes the same words, such as `bare/build/udp`
-    #[arg(long, value_name = "FILE")]
-    peer: Option<PathBuf>,
     /// Print the reading as JSON
     #[arg(long)]
     json: bool,
@@ -37,35 +34,25 @@ pub struct Args {
 
 /// The work of a sender.
 #[derive(clap::Args)]
-pub struct Factors {
+struct Factors {
     /// Streams at one time
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub streams: u32,
-    /// Milliseconds from one burst of a stream to the next; 0: as fast as possible
+    streams: u32,
+    /// Milliseconds from one packet of a stream to the next; 0: as fast as possible
     #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
-    pub gap: f64,
-    /// Packets of a burst
-    #[arg(long, default_value_t = 1, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub burst: u32,
+    gap: f64,
     /// Bytes of payload after the header of 12
     #[arg(long, default_value_t = 32, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=65_000))]
-    pub payload: u32,
-    /// Whether the bursts of the streams are spread over the gap or fall on one moment
-    #[arg(long, default_value = "spread", value_enum)]
-    phases: Phases,
+    payload: u32,
     /// Take payloads from memory instead of a file
     #[arg(long)]
     memory: bool,
-    /// Evict the file from the page cache before the first packet, and count reads from storage
-    #[arg(long, conflicts_with = "memory")]
-    cold: bool,
     /// Streams of audio, video and bulk in turn, with 1, 8 and 64 packets where another has one:
     /// `off` sends by time alone, `on` audio first, `limits` also drops audio later than 60 ms and
     /// video later than 200 ms
-    #[arg(long, value_enum, conflicts_with = "cold")]
+    #[arg(long, value_enum)]
     mix: Option<Mixture>,
 }
 
@@ -87,25 +74,15 @@ impl Mixture {
     }
 }
 
-/// How the bursts of streams relate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Phases {
-    Spread,
-    Aligned,
-}
-
 impl Factors {
     /// This many packets of each stream.
-    pub fn work(&self, packets: u32) -> Work {
+    fn work(&self, packets: u32) -> Work {
         Work {
             streams: self.streams,
             packets,
             gap_us: (self.gap * 1e3) as u64,
-            burst: self.burst,
             payload: self.payload,
             file: !self.memory,
-            spread: self.phases == Phases::Spread,
-            cold: self.cold,
             mix: self.mix.map_or(ClassMix::None, Mixture::mix),
         }
     }
@@ -113,9 +90,9 @@ impl Factors {
 
 /// The surroundings of the sender.
 #[derive(clap::Args)]
-pub struct Surroundings {
+struct Surroundings {
     /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
-    /// one (`freed-cut`: a device without UDP segmentation); devices need root
+    /// one, which needs root
     #[arg(long, default_value = "heard", value_enum)]
     sink: Where,
     #[command(flatten)]
@@ -142,7 +119,6 @@ pub struct Surroundings {
 enum Where {
     Heard,
     Freed,
-    FreedCut,
 }
 
 fn gap(text: &str) -> Result<f64, String> {
@@ -161,17 +137,12 @@ impl Surroundings {
         let sink = match self.sink {
             Where::Heard => Sink::Heard,
             Where::Freed => Sink::Freed,
-            Where::FreedCut => Sink::FreedCut,
         };
         let company =
             Company { spinners: self.spinners, forks: self.forks, compiles: self.compiles };
-        Around { cores: cores(), sink, rank, company, soak: self.soak }
+        let cores = Placement::choose().map(|it| it.cores(false));
+        Around { cores, sink, rank, company, soak: self.soak }
     }
-}
-
-/// The sender's core and the receiver's, where there are two.
-pub fn cores() -> Option<(usize, usize)> {
-    Placement::choose().map(|it| it.cores(false))
 }
 
 /// Runs the trial and prints its figures.
@@ -181,7 +152,7 @@ pub fn cores() -> Option<(usize, usize)> {
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     let work = args.factors.work(args.packets);
     let around = args.around.around();
-    let trial = Trial { exe, sender: args.sender.name(), peer: args.peer.as_deref(), work, around };
+    let trial = Trial { exe, sender: args.sender.name(), work, around };
     let reading = trial.run(stop).map_err(|why| anyhow!("{}: {why}", args.sender))?;
     match args.json {
         true => println!("{}", serde_json::to_string(&reading)?),
@@ -227,9 +198,6 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
             share * 100.0,
             each(softirqs),
         );
-    }
-    if work.cold {
-        text += &format!("  storage       {:.0} kB read\n", it.storage as f64 / 1024.0);
     }
     if let Some(late) = it.late {
         let span = |ns: i64| Duration::from_nanos(ns.unsigned_abs());

@@ -1,17 +1,10 @@
-//! The kernel's figures of a run: its memory, bytes read, time in interrupts. And how to evict a
-//! file from its cache.
+//! The kernel's figures of a run: its memory, bytes read, time in interrupts.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::str::FromStr;
-
-use anyhow::{Context, Result, bail};
-use rustix::fs::{Advice, fadvise};
 
 /// Nanoseconds of a tick in /proc (USER_HZ is 100).
 const UNIT_NS: u64 = 10_000_000;
-/// A page, and the length read to check that a file was evicted.
-const PAGE: u64 = 4096;
 
 /// The first number after `name` in a text of lines `NAME NUMBER …`.
 fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
@@ -30,8 +23,6 @@ pub fn bytes() -> i64 {
 pub struct Tally {
     /// Bytes returned by read calls.
     pub read: u64,
-    /// Bytes read from storage.
-    pub storage: u64,
     /// Time of the core in interrupts and softirq, nanoseconds.
     pub irq_ns: Option<u64>,
     /// Softirqs of the network on that core.
@@ -41,8 +32,7 @@ pub struct Tally {
 impl Tally {
     /// The counters now; `core` is this process's own.
     pub fn now(core: Option<usize>) -> Tally {
-        let [read, storage] = read();
-        Tally { read, storage, irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
+        Tally { read: read(), irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
     }
 
     /// The counts since `before`.
@@ -50,18 +40,16 @@ impl Tally {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Tally {
             read: self.read.saturating_sub(before.read),
-            storage: self.storage.saturating_sub(before.storage),
             irq_ns: more(self.irq_ns, before.irq_ns),
             softirqs: more(self.softirqs, before.softirqs),
         }
     }
 }
 
-/// Bytes returned by read calls of this process, and bytes read from storage for it
-/// (proc_pid_io(5)).
-fn read() -> [u64; 2] {
+/// Bytes returned by read calls of this process (proc_pid_io(5)).
+fn read() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    ["rchar: ", "read_bytes: "].map(|name| number(&text, name).unwrap_or(0))
+    number(&text, "rchar: ").unwrap_or(0)
 }
 
 /// Time of `core` in interrupts and softirqs since boot, nanoseconds (proc_stat(5)), sampled at the
@@ -96,40 +84,6 @@ fn irq_of(text: &str, core: usize) -> Option<u64> {
     Some((irq + soft) * UNIT_NS)
 }
 
-/// An unlinked file of these bytes, repeated until it is `length` long.
-///
-/// # Errors
-/// The temporary directory is not writable or full.
-pub fn scratch(bytes: &[u8], length: u64) -> Result<File> {
-    let mut file = tempfile::tempfile()?;
-    let mut left = length;
-    while left > 0 {
-        let piece = &bytes[..bytes.len().min(left as usize)];
-        file.write_all(piece).context("cannot write the file of payloads")?;
-        left -= piece.len() as u64;
-    }
-    Ok(file)
-}
-
-/// Evicts the pages of `file` from the cache, so that the next read goes to storage.
-///
-/// # Errors
-/// The kernel keeps them, as on a file system without storage (tmpfs).
-pub fn forget(file: &File) -> Result<()> {
-    // Only written-back pages can be evicted.
-    file.sync_all()?;
-    fadvise(file, 0, None, Advice::DontNeed)?;
-    match sys::sendfile::is_resident(file, 0..PAGE) {
-        Ok(true) => bail!(
-            "expected a file that can leave the page cache, found one in {} that does not: name a \
-             directory on a disk by TMPDIR",
-            std::env::temp_dir().display()
-        ),
-        // An old kernel does not report it; reads from storage are counted in any case.
-        Ok(false) | Err(_) => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,13 +98,5 @@ mod tests {
         let text = "   CPU0  CPU2\n HI: 1 2\n NET_TX: 3 4\n NET_RX: 50 60\n TASKLET: 700 800\n";
         assert_eq!(softirqs_of(text, 2), Some(864));
         assert_eq!(softirqs_of(text, 1), None);
-    }
-
-    #[test]
-    fn a_file_is_as_long_as_it_was_asked_to_be() {
-        let file = scratch(b"abc", 8).expect("the temporary directory is writable");
-        let mut text = [0; 8];
-        std::os::unix::fs::FileExt::read_exact_at(&file, &mut text, 0).expect("eight bytes");
-        assert_eq!((&text, file.metadata().expect("open").len()), (b"abcabcab", 8));
     }
 }

@@ -1,4 +1,4 @@
-//! The sending process of the laboratory of senders: equal packets by one sender, and its figures
+//! The sending process of `senders cast`: equal packets by one sender, and its figures
 //! as one line of JSON.
 //!
 //! Without `to` the process receives by itself on another core, and takes the lateness from the
@@ -6,6 +6,7 @@
 //! sender's call, so they also cover packets that the kernel releases. With `to` there is no
 //! receiver, and the sender measures the lateness itself.
 
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +25,6 @@ use super::kernel::{self, Tally};
 
 /// Bytes of the payloads' source; packets of a stream take them in turn.
 const SOURCE: u32 = 1 << 20;
-/// The longest cold source. A source is as long as a stream's reads, so no part is read twice.
-const COLD_MAX: u64 = 512 << 20;
 /// The requested size of a buffer; the kernel caps it at its limit.
 const BUFFER: usize = 8 << 20;
 /// The longest wait for packets that are still on their way at the end of streaming.
@@ -40,7 +39,7 @@ pub struct Ask {
     to: Option<SocketAddr>,
     /// The sender's core and the receiver's.
     core: Option<usize>,
-    ear: Option<usize>,
+    receiver_core: Option<usize>,
 }
 
 impl Ask {
@@ -56,7 +55,7 @@ impl Ask {
             classes: Classes::default(),
             to: None,
             core: None,
-            ear: None,
+            receiver_core: None,
         };
         for word in words {
             let Some((name, value)) = word.split_once('=') else {
@@ -70,11 +69,8 @@ impl Ask {
                 "streams" => work.streams = number()?,
                 "packets" => work.packets = number()?,
                 "gap_us" => work.gap_us = u64::from(number()?),
-                "burst" => work.burst = number()?,
                 "payload" => work.payload = number()?,
                 "file" => work.file = number()? != 0,
-                "spread" => work.spread = number()? != 0,
-                "cold" => work.cold = number()? != 0,
                 "mix" => {
                     ask.classes = value.parse().map_err(anyhow::Error::msg)?;
                     let all = [ClassMix::Off, ClassMix::On, ClassMix::Limits];
@@ -82,7 +78,7 @@ impl Ask {
                     work.mix = named.context("`mix` expects off, on or the usual limits")?;
                 }
                 "cpu" => ask.core = Some(number()? as usize),
-                "ear" => ask.ear = Some(number()? as usize),
+                "receiver_cpu" => ask.receiver_core = Some(number()? as usize),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
                 _ => bail!("no word is called `{name}`"),
             }
@@ -129,7 +125,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let (heard, ended_ns) = std::thread::scope(|scope| {
         let listen = scope.spawn(|| match ask.to {
             Some(_) => Heard::default(),
-            None => listen(&receiver, &source, &state, ask.ear, &over),
+            None => listen(&receiver, &source, &state, ask.receiver_core, &over),
         });
         let look = |_: &dyn Fn()| {
             std::thread::sleep(source.length() / 2);
@@ -159,7 +155,6 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         switches: used.waits + used.preempted,
         kernel_bytes: if halfway == 0 { 0 } else { halfway - memory },
         read_copies: tally.read as f64 / (sent.max(1) * u64::from(source.payload.max(1))) as f64,
-        storage: tally.storage,
         began_ns,
         ended_ns,
         late,
@@ -174,11 +169,11 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
 
 /// The streams that are sent.
 fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
-    let Work { streams, packets, burst, payload, spread, mix, .. } = ask.work;
+    let Work { streams, packets, payload, mix, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
     let mixed = mix != ClassMix::None;
-    CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents, mixed }
+    CbrSource { streams, packets, payload, ahead, mixed, ..CbrSource::new(to, gap, contents) }
 }
 
 /// A socket with kernel timestamps.
@@ -230,23 +225,15 @@ fn known(stats: &StreamStats, classes: &[PacketClass]) -> Option<Lateness> {
     })
 }
 
-/// The payloads' source. A cold file is evicted last, when nothing reads it any more.
+/// The payloads' source.
 fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
-    let work = &ask.work;
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
-    if !work.file {
+    if !ask.work.file {
         return Ok(Contents::Shared(Arc::from(&bytes[..])));
     }
-    let whole = u64::from(work.packets) * u64::from(work.payload);
-    let length = match work.cold {
-        true => whole.clamp(u64::from(SOURCE), COLD_MAX),
-        false => u64::from(SOURCE),
-    };
-    let file = kernel::scratch(&bytes, length)?;
-    if work.cold {
-        kernel::forget(&file)?;
-    }
-    Ok(Contents::File(assets.add(file).into(), length))
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&bytes).context("cannot write the file of payloads")?;
+    Ok(Contents::File(assets.add(file).into(), u64::from(SOURCE)))
 }
 
 /// Moment and lateness of each packet by the receiver's kernel.
@@ -254,11 +241,11 @@ fn listen(
     receiver: &Udp,
     source: &CbrSource,
     state: &CbrOrders,
-    ear: Option<usize>,
+    core: Option<usize>,
     over: &AtomicBool,
 ) -> Heard {
     // Without permission for that core it listens on the sender's; the times are the kernel's.
-    let _ = ear.map(|core| sys::cpu::set_affinity(&[core]));
+    let _ = core.map(|core| sys::cpu::set_affinity(&[core]));
     let began = Usage::of_thread();
     let mut mail = Mail::new(256, 64);
     let mut streams = vec![Vec::with_capacity(source.packets as usize); source.streams as usize];
@@ -297,17 +284,14 @@ mod tests {
             streams: 3,
             packets: 7,
             gap_us: 5,
-            burst: 2,
             payload: 9,
             file: true,
-            spread: false,
-            cold: true,
             mix: ClassMix::Limits,
         };
-        let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
+        let found = ask(&format!("sender=plain {} cpu=1 receiver_cpu=0", work.arguments().join(" ")));
         let found = found.expect("good words");
         assert_eq!((found.sender, found.work, found.core), (Sender::Plain, work, Some(1)));
-        for (words, want) in [("sender=mule", "mule"), ("gap_us=-1", "gap_us"), ("ear", "`ear`")] {
+        for (words, want) in [("sender=mule", "mule"), ("gap_us=-1", "gap_us"), ("cpu", "`cpu`")] {
             let why = ask(words).err().map(|why| format!("{why:#}")).unwrap_or_default();
             assert!(why.contains(want), "{words}: {why}");
         }
@@ -333,17 +317,5 @@ mod tests {
         let packets = |it: &ClassReading| it.late.map_or(0, |late| late.packets) + it.dropped;
         let each: Vec<u64> = found.classes.iter().map(packets).collect();
         assert_eq!((found.sent, each), (4 * 73, vec![4, 32, 256]), "{:?}", found.classes);
-    }
-
-    #[test]
-    fn streams_beat_together_where_asked() {
-        let words = "sender=sendmmsg streams=20 packets=10 gap_us=40000 spread=";
-        let calls = ["0", "1"].map(|spread| {
-            let ask = ask(&format!("{words}{spread}")).expect("good words");
-            cast(&ask).expect("sendmmsg works everywhere").calls
-        });
-        // One call for each moment, or one for each millisecond in which something is due; only a
-        // stall of a whole gap each time could make them equal.
-        assert!(calls[0] < calls[1], "{calls:?}");
     }
 }

@@ -13,8 +13,6 @@ pub enum Sink {
     /// An `ifb` device, which frees its packets, segmented or not, as a network card with UDP
     /// segmentation does.
     Freed,
-    /// An `ifb` device without segmentation, so that the kernel segments before it.
-    FreedCut,
 }
 
 impl Sink {
@@ -31,7 +29,6 @@ impl Sink {
         match self {
             Sink::Heard => "loopback, heard",
             Sink::Freed => "ifb, which frees packets",
-            Sink::FreedCut => "ifb without segmentation",
         }
     }
 }
@@ -58,9 +55,6 @@ impl Device {
         let name = &device.name;
         run("ip", &["link", "add", name, "type", "ifb"])?;
         run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;
-        if sink == Sink::FreedCut {
-            run("ethtool", &["-K", name, "tx-udp-segmentation", "off"])?;
-        }
         // Long frames, so that a packet is never fragmented; short packets cost the same.
         run("ip", &["link", "set", name, "mtu", "65535", "up"])?;
         Ok(Some(device))

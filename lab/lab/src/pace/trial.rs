@@ -3,8 +3,7 @@
 use super::company::{Company, Present};
 use super::sink::{Device, Sink};
 use super::soak::{Soak, cost_ns};
-use super::{Lateness, Reading, Work};
-use serde::Deserialize;
+use super::{Reading, Work};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -73,8 +72,6 @@ pub struct Trial<'a> {
     pub exe: &'a Path,
     /// The sender's name.
     pub sender: &'a str,
-    /// Another program that takes the same words, such as `bare/udp`; it has no receiver.
-    pub peer: Option<&'a Path>,
     /// The work.
     pub work: Work,
     /// The surroundings.
@@ -109,11 +106,8 @@ impl Trial<'_> {
         let output = finish(&mut child, self.work.length() + PATIENCE, stop);
         drop(present);
         let output = output?;
-        let mut reading: Reading = match self.peer {
-            Some(_) => serde_json::from_str(&output).map(|peer: Peer| peer.reading(self.work)),
-            None => serde_json::from_str(&output),
-        }
-        .map_err(|why| format!("{} did not report: {why}", self.sender))?;
+        let mut reading: Reading = serde_json::from_str(&output)
+            .map_err(|why| format!("{} did not report: {why}", self.sender))?;
         reading.sink = sink.words().to_string();
         if let Some(ticks) = soak.map(Soak::stop) {
             let before = ticks.first().map_or(0, |(at, _)| at + CALM.as_nanos() as u64 * 4 / 5);
@@ -130,68 +124,16 @@ impl Trial<'_> {
     /// The sending process, with its rank.
     fn command(&self, device: Option<&Device>) -> Command {
         let mut words = self.around.rank.prefix();
-        words.push(self.peer.unwrap_or(self.exe).display().to_string());
+        words.push(self.exe.display().to_string());
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
-        if self.peer.is_none() {
-            command.args(["senders", "rate"]);
-        }
+        command.args(&words[1..]).args(["senders", "rate"]);
         command.arg(format!("sender={}", self.sender)).args(self.work.arguments());
         if let Some((sender, receiver)) = self.around.cores {
-            command.arg(format!("cpu={sender}"));
-            if self.peer.is_none() {
-                command.arg(format!("ear={receiver}"));
-            }
+            command.arg(format!("cpu={sender}")).arg(format!("receiver_cpu={receiver}"));
         }
-        match (device, self.peer) {
-            (Some(device), _) => _ = command.arg(format!("to={}", device.to)),
-            // No socket listens on this port, so each packet costs a refusal.
-            (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
-            (None, None) => {}
-        }
+        command.args(device.map(|device| format!("to={}", device.to)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
-    }
-}
-
-/// The output of another program.
-#[derive(Deserialize)]
-struct Peer {
-    sender: String,
-    packets: u64,
-    failed: u64,
-    calls: u64,
-    cpu_ns: u64,
-    took_ns: u64,
-    late_p50_ns: i64,
-    late_p99_ns: i64,
-    late_p999_ns: i64,
-    late_max_ns: i64,
-}
-
-impl Peer {
-    fn reading(self, work: Work) -> Reading {
-        let late = Lateness {
-            packets: self.packets,
-            p50_ns: self.late_p50_ns,
-            // The program does not report this figure; the next one bounds it.
-            p90_ns: self.late_p99_ns,
-            p99_ns: self.late_p99_ns,
-            p999_ns: self.late_p999_ns,
-            max_ns: self.late_max_ns,
-            ..Lateness::default()
-        };
-        Reading {
-            sender: self.sender,
-            streams: work.streams,
-            sent: self.packets,
-            failed: self.failed,
-            calls: self.calls,
-            cpu_ns: self.cpu_ns,
-            ended_ns: self.took_ns,
-            late: Some(late),
-            ..Reading::default()
-        }
     }
 }
 
@@ -247,7 +189,7 @@ mod tests {
     fn trial(exe: &Path) -> Trial<'_> {
         let around = Around::default();
         let work = Work::audio(Duration::from_millis(60));
-        Trial { exe, sender: "plain", peer: None, work, around }
+        Trial { exe, sender: "plain", work, around }
     }
 
     #[test]
@@ -276,7 +218,7 @@ mod tests {
         assert_eq!(command.get_program(), "chrt");
         let words: Vec<_> = command.get_args().map(|it| it.to_string_lossy()).collect();
         assert!(words.join(" ").starts_with("-f 50 /bin/true senders rate sender=plain"));
-        assert!(words.contains(&"cpu=0".into()) && words.contains(&"ear=1".into()));
+        assert!(words.contains(&"cpu=0".into()) && words.contains(&"receiver_cpu=1".into()));
         assert_eq!(Rank::Nice(-10).words(), "nice -10");
     }
 }
