@@ -6,7 +6,6 @@
 //! stream, a [`Transmit`] that sends the due packets now, and a [`Queue`](queue::Queue) that takes
 //! packets before they are due.
 
-mod gso;
 mod head_then_file;
 mod kernel_rtp;
 mod maps;
@@ -14,6 +13,7 @@ pub(crate) mod outlet;
 mod plain;
 mod plain_abs;
 pub(crate) mod queue;
+pub(crate) mod read_then_send;
 pub(crate) mod send_plan;
 mod sendfile;
 mod sendmmsg;
@@ -22,7 +22,6 @@ mod splice;
 mod tbf_kernel;
 mod uring_chain;
 mod wheel_mmap;
-pub(crate) mod wheel_sendto;
 
 use std::io;
 use std::str::FromStr;
@@ -55,10 +54,8 @@ struct Row {
 const ROWS: &[Row] = &[
     plain::ROW,
     plain_abs::ROW,
-    wheel_sendto::ROW,
     wheel_mmap::ROW,
     sendmmsg::ROW,
-    gso::ROW,
     sendmmsg_gso::ROW,
     sendfile::ROW,
     splice::ROW,
@@ -108,15 +105,11 @@ pub enum Sender {
     Plain,
     /// [`Sender::Plain`], but each sleep lasts until a moment.
     PlainAbs,
-    /// A timer wheel; a read and a sendto for each packet.
-    WheelSendto,
     /// A timer wheel; files are mapped, a sendmsg for each packet.
     WheelMmap,
     /// A timer wheel; one sendmmsg for all packets that are due.
     Sendmmsg,
-    /// A timer wheel; a sendmsg for each burst to one receiver, cut by the kernel.
-    Gso,
-    /// A timer wheel; one sendmmsg for all such bursts.
+    /// A timer wheel; one sendmmsg for the bursts of all streams, each cut by the kernel.
     SendmmsgGso,
     /// A timer wheel; a header, then sendfile.
     Sendfile,

@@ -17,7 +17,7 @@ use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::context::StreamContext;
-use crate::senders::wheel_sendto::WheelSendto;
+use crate::senders::read_then_send::ReadThenSend;
 
 /// The longest sleep between two checks of the bell, and so the longest delay of a pause.
 const NAP: Duration = Duration::from_millis(250);
@@ -151,7 +151,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
         let context = self.context;
         let mut burst = Burst::new(super::context::BURST_MAX);
         burst.set_class(context.source.policy(&stream).class);
-        let mut transmit = WheelSendto::default();
+        let mut transmit = ReadThenSend::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
         // A relative sleep lasts as long as the schedule's gap between two calls. The first sleep,
         // and the first after a pause, last until their moment.

@@ -16,7 +16,7 @@ use seam::{Burst, Packet};
 use sys::udp::{Sent, Udp};
 
 use super::outlet::{Count, Outlet};
-use super::wheel_sendto::WheelSendto;
+use super::read_then_send::ReadThenSend;
 
 /// Sends the header alone, as a packet without a payload, after a failure; otherwise it would wait
 /// for the next packet's bytes.
@@ -35,7 +35,7 @@ pub fn one_by_one(
     count: &mut Count,
     mut send: impl FnMut(&Udp, &Packet, &[u8]) -> io::Result<Option<usize>>,
 ) {
-    let mut copied = WheelSendto::default();
+    let mut copied = ReadThenSend::default();
     outlet.each_run(burst, count, |socket, run| {
         let mut sent = Sent::default();
         for packet in run {

@@ -1,29 +1,19 @@
-//! `wheel-sendto`: a read of the file and a sendto(2) for each packet, as a simple program does:
-//! two calls, two copies. Other senders use it for packets that they cannot send otherwise.
+//! A read of the file and a sendto(2) for each packet, as a simple program does: two calls, two
+//! copies. `plain` and `plain-abs` send so, and others the packets that they cannot send otherwise.
 
 use seam::{Burst, Packet, Payload};
 use sys::udp::{Sent, Udp};
 
 use super::outlet::{Count, Outlet};
-use super::{Row, Sender, Start, Transmit};
-
-pub(super) const ROW: Row = Row {
-    sender: Sender::WheelSendto,
-    name: "wheel-sendto",
-    how: "timer wheel; pread, sendto a packet",
-    needs: "nothing",
-    sends_files: true,
-    sets_up_queues: false,
-    start: |_| Ok(Start::wheel(WheelSendto::default())),
-};
+use super::Transmit;
 
 /// Sends from one buffer.
 #[derive(Default)]
-pub struct WheelSendto {
+pub struct ReadThenSend {
     buffer: Vec<u8>,
 }
 
-impl Transmit for WheelSendto {
+impl Transmit for ReadThenSend {
     fn sends_open_files(&self) -> bool {
         true
     }
@@ -49,7 +39,7 @@ impl Transmit for WheelSendto {
     }
 }
 
-impl WheelSendto {
+impl ReadThenSend {
     /// Returns the number of its calls.
     pub(super) fn send(
         &mut self,
