@@ -106,7 +106,8 @@ impl Netlink {
     /// `ENODEV`, `EPERM`, `EEXIST`.
     fn add_address(&self, device: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
         let mut own = Message::new(libc::RTM_NEWADDR, ACK | CREATE);
-        own.put(&[libc::AF_INET as u8, prefix, 0, libc::RT_SCOPE_UNIVERSE]).put(&device.to_ne_bytes());
+        own.put(&[libc::AF_INET as u8, prefix, 0, libc::RT_SCOPE_UNIVERSE])
+            .put(&device.to_ne_bytes());
         own.attribute(libc::IFA_LOCAL, &address.octets());
         own.attribute(libc::IFA_ADDRESS, &address.octets());
         self.ask(own)

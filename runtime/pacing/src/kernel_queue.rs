@@ -1,5 +1,5 @@
 //! Hands packets to the kernel before they are due: to a queue that the kernel's timer interrupt
-//! empties (`tbf-kernel`, `kernel-rtp`), or to a chain of io_uring (`uring-chain`).
+//! empties (`kernel-rtp`), or to a chain of io_uring (`uring-chain`).
 //!
 //! All streams share one queue: their packets are merged by due time and handed over together. A
 //! chain for each stream would cost a wake-up for each packet; merged, all packets due in a slot

@@ -19,7 +19,6 @@ mod sendfile;
 mod sendmmsg;
 mod sendmmsg_gso;
 mod splice;
-mod tbf_kernel;
 mod uring_chain;
 mod wheel_mmap;
 
@@ -60,7 +59,6 @@ const ROWS: &[Row] = &[
     sendfile::ROW,
     splice::ROW,
     uring_chain::ROW,
-    tbf_kernel::ROW,
     kernel_rtp::ROW,
 ];
 
@@ -117,9 +115,8 @@ pub enum Sender {
     Splice,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
-    /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
-    TbfKernel,
-    /// [`Sender::TbfKernel`] from files; a program in the kernel writes the headers.
+    /// A queue in the kernel, filled ahead, releases packets by its timer interrupt; a program
+    /// there writes the headers.
     KernelRtp,
 }
 

@@ -154,11 +154,7 @@ impl Batch {
     }
 
     /// Sends each datagram by a sendmsg(2) of its own.
-    pub fn send_each<'d>(
-        &mut self,
-        socket: &Udp,
-        fill: impl FnOnce(&mut Filling<'_, 'd>),
-    ) -> Sent {
+    pub fn send_each<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) -> Sent {
         self.fill(socket, fill);
         let mut sent = Sent::default();
         for header in &self.headers {

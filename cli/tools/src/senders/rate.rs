@@ -288,7 +288,8 @@ mod tests {
             file: true,
             mix: ClassMix::Limits,
         };
-        let found = ask(&format!("sender=plain {} cpu=1 receiver_cpu=0", work.arguments().join(" ")));
+        let found =
+            ask(&format!("sender=plain {} cpu=1 receiver_cpu=0", work.arguments().join(" ")));
         let found = found.expect("good words");
         assert_eq!((found.sender, found.work, found.core), (Sender::Plain, work, Some(1)));
         for (words, want) in [("sender=mule", "mule"), ("gap_us=-1", "gap_us"), ("cpu", "`cpu`")] {

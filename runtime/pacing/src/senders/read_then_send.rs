@@ -4,8 +4,8 @@
 use seam::{Burst, Packet, Payload};
 use sys::udp::{Sent, Udp};
 
-use super::outlet::{Count, Outlet};
 use super::Transmit;
+use super::outlet::{Count, Outlet};
 
 /// Sends from one buffer.
 #[derive(Default)]

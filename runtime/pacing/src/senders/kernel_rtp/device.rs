@@ -20,8 +20,8 @@ use sys::bpf::{Assembly, Math, Program, When, Width};
 use sys::claim::Claim;
 use sys::netlink::{self, Netlink};
 
-use super::super::kernel_rtp::{self, HeadStamps};
 use super::bucket::{BURST, RATE, costs};
+use super::head_stamps::{self, HeadStamps};
 use crate::sockets::StreamSockets;
 
 /// Prefix of the devices' names; process and number follow.
@@ -42,7 +42,7 @@ pub struct PacedDevice {
     device: u32,
     /// The devices with a filter that redirects to this one.
     paths: Vec<u32>,
-    stamps: Option<HeadStamps>,
+    stamps: HeadStamps,
     /// The address that pauses are sent to: an unused one of our device's network.
     nowhere: SocketAddr,
     program: Program,
@@ -51,11 +51,11 @@ pub struct PacedDevice {
 }
 
 impl PacedDevice {
-    /// Sets everything up. With `stamping` the kernel writes the RTP headers.
+    /// Sets everything up.
     ///
     /// # Errors
     /// The missing feature of the machine, and the remedy.
-    pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<PacedDevice> {
+    pub fn open(sockets: &StreamSockets) -> io::Result<PacedDevice> {
         for channel in [Channel::Rtp, Channel::Rtcp] {
             let ip = sockets.of(channel).local_addr()?.ip();
             if ip.is_ipv6() && !ip.is_unspecified() {
@@ -81,9 +81,8 @@ impl PacedDevice {
             .add_ifb(&cname, address, 30)
             .map_err(|error| explained(error, "a device of the kind `ifb`"))?;
         let nowhere = SocketAddr::from((Ipv4Addr::from(u32::from(address) + 1), 9));
-        let stamps = if stamping { HeadStamps::new().map(Some) } else { Ok(None) };
-        let program = stamps.and_then(|stamps| {
-            let program = program(key(device), stamps.as_ref());
+        let program = HeadStamps::new().and_then(|stamps| {
+            let program = program(key(device), &stamps);
             program.map(|program| (program, stamps))
         });
         let (program, stamps) = match program {
@@ -132,9 +131,9 @@ impl PacedDevice {
         key(self.device) << 16 | u32::from(run)
     }
 
-    /// The stamps, if headers are stamped.
-    pub fn stamps(&mut self) -> Option<&mut HeadStamps> {
-        self.stamps.as_mut()
+    /// The headers that the kernel writes.
+    pub fn stamps(&mut self) -> &mut HeadStamps {
+        &mut self.stamps
     }
 
     /// The number of messages that have left since it was opened.
@@ -183,7 +182,7 @@ fn preference(device: u32) -> u16 {
 
 /// The program on every device: -1 for our packets, which redirects them to our device, 0 for all
 /// others.
-fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
+fn program(key: u32, stamps: &HeadStamps) -> io::Result<Program> {
     let mut code = Assembly::default();
     let (ours, others) = (code.label(), code.label());
     code.math_by(Math::Mov, 6, 1);
@@ -191,9 +190,7 @@ fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     code.math_by(Math::Mov, 2, 7);
     code.math(Math::Shr, 2, 16);
     code.jump_if(When::Differs, 2, key as i32, others);
-    if let Some(stamps) = stamps {
-        kernel_rtp::write(&mut code, stamps, ours);
-    }
+    head_stamps::write(&mut code, stamps, ours);
     code.here(ours);
     code.math(Math::Mov, 0, -1);
     code.exit();
