@@ -202,7 +202,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     others.extend(service.sources().iter().filter_map(Source::fd));
     let beside = Beside { extra: Some(&runner), others: &others, ..Beside::default() };
     let exit = args.server.run(&shape, &instance, beside, &mut metrics);
-    report(&stats);
+    report(&stats, orders.skipped());
     exit
 }
 

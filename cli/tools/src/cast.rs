@@ -144,8 +144,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let watcher = Watcher { orders: &orders, stats: &stats, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
     run_alone(&casting, &Assets::default(), Duration::ZERO, meanwhile)?;
-    finish(&stats);
-    let is_whole = stats.packets.read() > 0 && stats.failed.read() == 0;
+    finish(&stats, orders.skipped());
+    let unsent = stats.failed.read() + orders.skipped();
+    let is_whole = stats.packets.read() > 0 && unsent == 0;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -221,8 +222,8 @@ impl Watcher<'_> {
 }
 
 /// Prints the lateness and the drift.
-fn finish(stats: &StreamStats) {
-    report(stats);
+fn finish(stats: &StreamStats, skipped: u64) {
+    report(stats, skipped);
     if let Some(drift) = stats.drift_ns() {
         info!("drift from the first packet to the last: {:+.3} ms", drift as f64 / 1e6);
     }

@@ -94,7 +94,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Adds the stream `key`, whose packets are due since `asked`.
+    /// Adds the stream `id`, by its key and stamp, whose packets are due since `asked`.
     pub fn push(&mut self, classes: &Classes, class: PacketClass, asked: Instant, id: (u32, u32)) {
         self.heap.push(Reverse((classes.rank(class), asked, id.0, id.1)));
     }

@@ -25,7 +25,7 @@ pub const BURST_MAX: usize = 1024;
 /// The maximum number of datagrams received at a time, so that reports cannot delay media.
 const RECEIVED_MAX: usize = 64;
 /// The interval at which a successor checks for orders of its predecessor's sessions.
-const HEIR_NAP: Duration = Duration::from_millis(250);
+const POLL_HANDOVER: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP stays below the minimum MTU.
 pub(super) const REPORT_MAX: usize = 2048;
 
@@ -124,7 +124,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// The longest sleep between two checks for orders.
     pub fn nap(&self) -> Option<Duration> {
-        self.entry.is_successor.then_some(HEIR_NAP)
+        self.entry.is_successor.then_some(POLL_HANDOVER)
     }
 
     /// Sleeps until orders change, a datagram arrives, `watched` is readable, `timeout` is over, or

@@ -57,14 +57,14 @@ impl GroupSockets {
     /// The interface has no multicast, or there are too many groups already.
     pub fn open(&self, at: SocketAddr, interface: Ipv4Addr) -> io::Result<()> {
         let mut all = self.all();
-        if let Some(ear) = all.iter_mut().find(|ear| ear.at == at) {
-            ear.streams += 1;
+        if let Some(group) = all.iter_mut().find(|group| group.at == at) {
+            group.streams += 1;
             return Ok(());
         }
         let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
         let socket = Udp::bind(at, &options)?;
         socket.join(at.ip(), interface)?;
-        let key = all.iter().map(|ear| ear.key + 1).max().unwrap_or(0);
+        let key = all.iter().map(|group| group.key + 1).max().unwrap_or(0);
         self.epoll.add(&socket, Interest::READ, key)?;
         all.push(Group { at, key, streams: 1, socket });
         Ok(())
@@ -73,7 +73,7 @@ impl GroupSockets {
     /// Reports that a stream to the group `at` has ended.
     pub fn close(&self, at: SocketAddr) {
         let mut all = self.all();
-        let Some(index) = all.iter().position(|ear| ear.at == at) else { return };
+        let Some(index) = all.iter().position(|group| group.at == at) else { return };
         all[index].streams -= 1;
         if all[index].streams == 0 {
             // A socket leaves the epoll instance when its last copy closes.
@@ -91,9 +91,9 @@ impl GroupSockets {
         let mut buffer = [0; super::context::REPORT_MAX];
         let mut left = most;
         for event in events.iter() {
-            let Some(ear) = all.iter().find(|ear| ear.key == event.key) else { continue };
+            let Some(group) = all.iter().find(|group| group.key == event.key) else { continue };
             while left > 0
-                && let Ok((len, from)) = ear.socket.receive(&mut buffer)
+                && let Ok((len, from)) = group.socket.receive(&mut buffer)
             {
                 left -= 1;
                 tell(from, &buffer[..len]);

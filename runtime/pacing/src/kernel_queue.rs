@@ -19,7 +19,7 @@ use std::time::Duration;
 use memory::Phase;
 use seam::{AtShutdown, Channel, Effects, Instant, Next, PacedSource};
 
-use crate::catch_up::SLACK;
+use crate::catch_up::{Line, SLACK};
 use crate::context::StreamContext;
 use crate::senders::queue::{Queue, Waiting};
 use crate::senders::send_plan::SendPlan;
@@ -51,8 +51,8 @@ struct Worker<'d, 'a, P: PacedSource> {
     waiting: Waiting,
     /// The moment up to which every stream was asked.
     horizon: Instant,
-    /// While packets leave at twice their rate: the first missed moment, and when it was noticed.
-    behind: Option<(Instant, Instant)>,
+    /// While packets leave at twice their rate.
+    line: Option<Line>,
     /// Since when packets have been taken back for an order; `None` once the queue is refilled.
     taking_back: Option<Instant>,
     /// Until when orders wait, because a queue that is only refilled sends nothing.
@@ -76,7 +76,7 @@ pub(super) fn serve<P: PacedSource>(
         ids: 0,
         waiting: Waiting::default(),
         horizon: now,
-        behind: None,
+        line: None,
         taking_back: None,
         rest_until: Instant::ZERO,
         has_orders: false,
@@ -94,7 +94,7 @@ pub(super) fn serve<P: PacedSource>(
             worker.take_back()?;
             worker.running.iter_mut().for_each(|running| running.next = Next::Done);
         }
-        worker.bequeath()?;
+        worker.hand_over_streams()?;
         if phase >= Phase::Draining {
             worker.dismiss();
         }
@@ -172,7 +172,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         self.has_orders |= orders || context.nap().is_some();
         if self.has_orders && self.now >= self.rest_until {
             self.has_orders = false;
-            self.obey()?;
+            self.apply_orders()?;
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     }
 
     /// Carries out changed orders.
-    fn obey(&mut self) -> io::Result<()> {
+    fn apply_orders(&mut self) -> io::Result<()> {
         let soon = self.take_orders();
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
         let has_news = |it: &Running<P>| context.source.has_news(&cx, &it.stream);
@@ -261,7 +261,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     }
 
     /// Ends the streams that a successor continues; none of their packets may be in the queue.
-    fn bequeath(&mut self) -> io::Result<()> {
+    fn hand_over_streams(&mut self) -> io::Result<()> {
         let is_inherited = |it: &Running<P>| self.context.is_inherited(&it.stream);
         if !self.running.iter().any(is_inherited) {
             return Ok(());

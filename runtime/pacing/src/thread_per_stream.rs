@@ -2,10 +2,9 @@
 //!
 //! `plain` sleeps for the gap between two packets, so reading and sending lengthen each gap.
 //! `plain-abs` sleeps until the due time of the next packet, which is one flag of the same call
-//! (`TIMER_ABSTIME`).
+//! (`TIMER_ABSTIME`); a late stream catches up as on a wheel.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Scope};
@@ -14,8 +13,8 @@ use std::time::Duration;
 use engines::eprintln;
 use memory::Phase;
 use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
-use sys::poll::{PollFd, poll};
 
+use super::catch_up::CatchUp;
 use super::context::StreamContext;
 use crate::senders::read_then_send::ReadThenSend;
 
@@ -71,30 +70,19 @@ pub(super) fn serve<P: PacedSource>(
                 // The scope waits for the threads, which check the phase themselves.
                 return Ok(());
             }
-            let sockets = context.sockets();
-            let mut list = vec![
-                PollFd::new(context.entry.orders.as_fd(), true, false),
-                PollFd::new(sockets.of(Channel::Rtp).as_fd(), true, false),
-                PollFd::new(sockets.of(Channel::Rtcp).as_fd(), true, false),
-                PollFd::new(context.groups.fd(), true, false),
-            ];
-            let mut timeout = Some(LOOK_EVERY);
-            if phase <= Phase::Ready {
-                list.push(PollFd::new(context.entry.stop.as_fd(), true, false));
-                timeout = context.nap();
-            }
-            poll(&mut list, timeout)?;
+            let timeout = if phase <= Phase::Ready { context.nap() } else { Some(LOOK_EVERY) };
+            let [orders, rtp, rtcp, groups] = context.wait(None, timeout, phase)?;
             let now = context.now();
             context.turn(now);
-            for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
-                if list[at].readable() {
+            for (is_readable, channel) in [(rtp, Channel::Rtp), (rtcp, Channel::Rtcp)] {
+                if is_readable {
                     context.receive(&context.cx(now, &effects), channel);
                 }
             }
-            if list[3].readable() {
+            if groups {
                 context.receive_from_groups(&context.cx(now, &effects));
             }
-            if list[0].readable() {
+            if orders {
                 context.entry.orders.clear();
                 rings.ring();
             }
@@ -120,18 +108,19 @@ fn take_orders<'scope, 'env, P: PacedSource>(
         };
         running.fetch_add(1, Ordering::AcqRel);
         let builder = thread::Builder::new().name("stream".to_owned());
-        let life = move || {
+        let work = move || {
             // The worker itself got the rank, so only a changed limit can refuse it here. The
             // stream continues, and the reason is printed.
             if let Err(refused) = context.rank.take() {
                 eprintln!("a thread for a transmission: {refused}");
             }
-            Life { context, rings, absolute, effects: context.effects() }.play(stream, next);
+            StreamThread { context, rings, absolute, effects: context.effects() }
+                .play(stream, next);
             running.fetch_sub(1, Ordering::AcqRel);
             // Another order may have waited for this room.
             context.entry.orders.ring();
         };
-        if let Err(error) = builder.spawn_scoped(scope, life) {
+        if let Err(error) = builder.spawn_scoped(scope, work) {
             // The stream is lost with its thread; the supervisor restarts the worker.
             eprintln!("a thread for a transmission cannot be started: {error}");
             running.fetch_sub(1, Ordering::AcqRel);
@@ -139,20 +128,22 @@ fn take_orders<'scope, 'env, P: PacedSource>(
     }
 }
 
-struct Life<'d, 'a, P: PacedSource> {
+/// The thread of one stream.
+struct StreamThread<'d, 'a, P: PacedSource> {
     context: &'d StreamContext<'a, P>,
     rings: &'d Rings,
     absolute: bool,
     effects: Effects,
 }
 
-impl<P: PacedSource> Life<'_, '_, P> {
+impl<P: PacedSource> StreamThread<'_, '_, P> {
     fn play(&mut self, mut stream: P::Stream, mut next: Next) {
         let context = self.context;
         let mut burst = Burst::new(super::context::BURST_MAX);
         burst.set_class(context.source.policy(&stream).class);
         let mut transmit = ReadThenSend::default();
-        let mut heard = self.rings.count.load(Ordering::Acquire);
+        let mut rings_seen = self.rings.count.load(Ordering::Acquire);
+        let mut catch_up = CatchUp::default();
         // A relative sleep lasts as long as the schedule's gap between two calls. The first sleep,
         // and the first after a pause, last until their moment.
         let mut called: Option<Instant> = None;
@@ -164,23 +155,24 @@ impl<P: PacedSource> Life<'_, '_, P> {
         };
         while next != Next::Done && context.phase() < last && !context.is_inherited(&stream) {
             let count = self.rings.count.load(Ordering::Acquire);
-            if count != heard {
-                heard = count;
-                let told =
+            if count != rings_seen {
+                rings_seen = count;
+                let changed =
                     context.source.rung(&context.cx(context.now(), &self.effects), &mut stream);
-                called = called.filter(|_| told == next);
-                next = told;
+                if changed != next {
+                    (called, catch_up, next) = (None, CatchUp::default(), changed);
+                }
                 continue;
             }
             let Next::At(asked) = next else {
-                self.rings.wait(heard);
+                self.rings.wait(rings_seen);
                 continue;
             };
             if planned != next {
                 planned = next;
                 wake = match called {
                     Some(called) if !self.absolute => context.now() + asked.since(called),
-                    _ => asked,
+                    _ => catch_up.wake(asked, context.now(), Duration::ZERO),
                 };
             }
             if !self.sleep(wake) {
@@ -188,8 +180,16 @@ impl<P: PacedSource> Life<'_, '_, P> {
             }
             let now = context.now();
             let cx = context.cx(now, &self.effects);
-            // The stream is asked only for the moment that it named, however late the call is.
-            next = context.source.due(&cx, &mut stream, asked, &mut burst);
+            // With relative sleeps the stream is asked only for the moment that it named, however
+            // late the call is: that is how it drifts.
+            let until = match self.absolute {
+                true => catch_up.until(asked, now, Duration::ZERO),
+                false => asked,
+            };
+            if until < now && self.absolute {
+                context.stats.caught_up.add(1);
+            }
+            next = context.source.due(&cx, &mut stream, until, &mut burst);
             called = Some(asked);
             context.send(&mut transmit, &mut burst);
             context.print_notes(&self.effects);

@@ -1,6 +1,8 @@
 //! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and one burst
 //! of all due packets.
 
+#[cfg(test)]
+mod stalls;
 mod wheel;
 
 use std::io;
@@ -12,7 +14,7 @@ use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource, Pack
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
-use super::catch_up;
+use super::catch_up::CatchUp;
 use super::classes::Ready;
 use super::context::{BURST_MAX, StreamContext};
 use crate::senders::Transmit;
@@ -23,9 +25,9 @@ use wheel::Wheel;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a turn sends before it checks its descriptors again, however many streams are due.
 const TURN_MAX: Duration = Duration::from_millis(5);
-/// Streams of pictures wake together, at multiples of this span: a wake-up costs several packets,
-/// and a player buffers pictures for much longer. Packets of a stream that are due within it leave
-/// as one message where the kernel segments.
+/// Streams of pictures that are in time wake together, at multiples of this span: a wake-up costs
+/// several packets, and a player buffers pictures for much longer. Packets of a stream that are due
+/// within it leave as one message where the kernel segments.
 const TICK: Duration = Duration::from_millis(5);
 
 /// How much later than its moment a stream of this class may be called.
@@ -38,7 +40,7 @@ const ORDERS: u64 = 1;
 const STOP: u64 = 2;
 const RTP: u64 = 3;
 const RTCP: u64 = 4;
-const EARS: u64 = 5;
+const LISTENERS: u64 = 5;
 
 struct Running<P: PacedSource> {
     stream: P::Stream,
@@ -47,6 +49,7 @@ struct Running<P: PacedSource> {
     /// The stamp of its valid entry in the wheel.
     stamp: u32,
     class: PacketClass,
+    catch_up: CatchUp,
 }
 
 struct Worker<'d, 'a, P: PacedSource> {
@@ -77,14 +80,14 @@ pub(super) fn serve<P: PacedSource>(
     epoll.add(context.entry.stop, Interest::READ, STOP)?;
     epoll.add(context.sockets().of(Channel::Rtp).as_fd(), Interest::READ, RTP)?;
     epoll.add(context.sockets().of(Channel::Rtcp).as_fd(), Interest::READ, RTCP)?;
-    epoll.add(context.groups.fd(), Interest::READ, EARS)?;
+    epoll.add(context.groups.fd(), Interest::READ, LISTENERS)?;
     let mut events = Events::with_capacity(8);
     let mut worker = Worker::new(context, transmit);
     worker.take_orders();
     context.ready();
     let mut is_stopping = false;
     loop {
-        worker.bequeath();
+        worker.hand_over();
         if context.is_over(worker.is_idle()) {
             worker.close_all();
             return Ok(());
@@ -115,7 +118,7 @@ pub(super) fn serve<P: PacedSource>(
                 }
                 RTP => worker.receive(Channel::Rtp),
                 RTCP => worker.receive(Channel::Rtcp),
-                EARS => context.receive_from_groups(&context.cx(worker.now, &worker.effects)),
+                LISTENERS => context.receive_from_groups(&context.cx(worker.now, &worker.effects)),
                 _ => {}
             }
         }
@@ -167,8 +170,9 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
                 self.running.len() as u32 - 1
             });
             let (asked, class) = (Instant::NEVER, self.context.source.policy(&stream).class);
-            self.running[key as usize] = Some(Running { stream, asked, stamp: 0, class });
-            self.obey(key, next, self.now, self.now);
+            let catch_up = CatchUp::default();
+            self.running[key as usize] = Some(Running { stream, asked, stamp: 0, class, catch_up });
+            self.apply(key, next);
         }
     }
 
@@ -188,7 +192,9 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
                 // delayed.
                 continue;
             }
-            self.obey(key, next, self.now, self.now);
+            // A new order begins in time, wherever the old one was.
+            running.catch_up = CatchUp::default();
+            self.apply(key, next);
         }
         // A stream that ended made room.
         self.take_orders();
@@ -225,7 +231,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         };
         self.context.classes.ordered
             && last.class < running.class
-            && catch_up::is_late(running.asked, self.now, tick(running.class))
+            && running.catch_up.is_behind(running.asked, self.now, tick(running.class))
     }
 
     /// Queues the streams whose moment has come.
@@ -248,11 +254,10 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         // Packets that are too late to be sent are not waited for.
         let oldest = self.context.classes.oldest(running.class, self.now);
         let asked = running.asked.max(oldest);
-        let tick = tick(running.class);
-        let until = catch_up::until(asked, self.now, tick);
+        let until = running.catch_up.until(asked, self.now, tick(running.class));
         let mut has_sent = false;
         self.burst.set_class(running.class);
-        if catch_up::is_late(asked, self.now, tick) {
+        if until < self.now {
             self.context.stats.caught_up.add(1);
         }
         let cx = self.context.cx(self.now, &self.effects);
@@ -265,44 +270,41 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
                     continue;
                 }
             }
-            self.obey(key, next, asked, self.now);
+            self.apply(key, next);
             return has_sent;
         }
     }
 
     /// Carries out the answer of a stream: wakes it later, parks it, or closes it.
-    fn obey(&mut self, key: u32, next: Next, asked: Instant, now: Instant) {
+    fn apply(&mut self, key: u32, next: Next) {
         let place = &mut self.running[key as usize];
         let Some(running) = place else { return };
         running.stamp = running.stamp.wrapping_add(1);
         match next {
             Next::At(next) => {
                 running.asked = next;
-                let tick = tick(running.class);
-                let wake = catch_up::wake(asked, now, next, tick);
-                let together = wake.ns().checked_next_multiple_of(tick.as_nanos() as u64);
-                let wake = together.map_or(wake, Instant::from_ns);
+                let wake = running.catch_up.wake(next, self.now, tick(running.class));
                 self.wheel.insert(wake, key, running.stamp);
             }
             Next::Parked => running.asked = Instant::NEVER,
             Next::Done => {
                 let stream = place.take().expect("looked at just now").stream;
                 self.vacant.push(key);
-                let cx = self.context.cx(now, &self.effects);
+                let cx = self.context.cx(self.now, &self.effects);
                 self.context.close(&cx, stream);
             }
         }
     }
 
     /// Ends the streams that a successor continues.
-    fn bequeath(&mut self) {
+    fn hand_over(&mut self) {
         if self.context.phase() != Phase::Leaving {
             return;
         }
         for key in 0..self.running.len() as u32 {
             let running = self.running[key as usize].as_ref();
             if running.is_some_and(|running| self.context.is_inherited(&running.stream)) {
-                self.obey(key, Next::Done, self.now, self.now);
+                self.apply(key, Next::Done);
             }
         }
     }

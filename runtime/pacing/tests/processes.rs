@@ -55,7 +55,7 @@ fn check(engine: &str) {
     let mut server = apart::server((&Bell, &*state, &assets), &control);
     server.host.extra = Some(&runner);
     let mut client = None;
-    let mut ready = |decided: &engines::Ready| {
+    let mut ready = |decided: &engines::Started| {
         client = Some(apart::client(decided.listening.net().expect("an address")))
     };
     let admin = Admin::default();

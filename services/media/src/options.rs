@@ -37,6 +37,8 @@ pub struct Options {
     pub per_address: usize,
     /// How far a client may fall behind before it skips to what is due now.
     pub debt: Duration,
+    /// How late packets may be that are still sent after a pause or a seek.
+    pub pause_debt: Duration,
     /// The longest file that is kept in memory, in bytes.
     pub file_max: u64,
     /// Streams are sent from files instead of from memory, for senders that pass files to the
@@ -80,6 +82,7 @@ impl Default for Options {
             session_timeout: Duration::from_secs(60),
             per_address: 256,
             debt: Duration::from_secs(3),
+            pause_debt: Duration::from_millis(100),
             file_max: 64 << 20,
             from_files: false,
             memory_max: 512 << 20,

@@ -13,6 +13,8 @@
 //! A report finds its slot by the SSRC: its lower bits are the slot's number, masked by a secret.
 //! Its upper bits are random, as RFC 3550 requires of all bits.
 
+mod reception;
+
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use seam::{BadSeed, Dead, Instant, Share, WorkerId};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -23,6 +25,8 @@ use wire::rtcp::ReceptionReport;
 
 use super::cursor::Segment;
 use super::group::{GROUPS, Group};
+
+pub use reception::{Reception, ReceptionTotals};
 
 /// The maximum number of streams.
 pub const SLOTS: usize = 1 << SLOT_BITS;
@@ -58,6 +62,7 @@ pub struct Orders {
     ordered: [AtomicU64; SLOTS / 64],
     /// The slots that represent members of a group.
     pub(super) members: [AtomicU64; SLOTS / 64],
+    skipped: AtomicU64,
     /// When the member that sent a group report was last searched, and how often in that span.
     pub(super) sought: AtomicU64,
     pub(super) groups: [Group; GROUPS],
@@ -119,38 +124,6 @@ pub struct Order {
     pub goes: bool,
     /// Whether the stream ends.
     pub leaves: bool,
-}
-
-/// The receivers' reports about one stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reception {
-    /// When the last report arrived; `None` before the first.
-    pub at: Option<Instant>,
-    /// Packets sent.
-    pub packets: u32,
-    /// Packets lost since the beginning.
-    pub lost: i32,
-    /// The fraction lost since the report before, in 256ths.
-    pub lost_share: u8,
-    /// The jitter, in ticks of the media.
-    pub jitter: u32,
-    /// The round trip, if it is known.
-    pub round_trip: Option<Duration>,
-}
-
-/// The receivers' reports about all streams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReceptionTotals {
-    /// Streams with reports.
-    pub reporting: u64,
-    /// The packets sent on these streams.
-    pub packets: u64,
-    /// Packets lost.
-    pub lost: i64,
-    /// The largest fraction lost since the report before, in 256ths.
-    pub lost_share: u8,
-    /// The longest round trip.
-    pub round_trip: Duration,
 }
 
 /// A stream to be set up.
@@ -303,6 +276,17 @@ impl Orders {
         if it.phase.compare_exchange(HELD, ORDERED, SeqCst, SeqCst).is_ok() {
             self.ordered[slot / 64].fetch_or(1 << (slot % 64), SeqCst);
         }
+    }
+
+    /// Counts packets that were left out because they were too late.
+    pub(super) fn skip(&self, packets: u64) {
+        self.skipped.fetch_add(packets, Relaxed);
+    }
+
+    /// The packets that were left out because they were too late.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Relaxed)
     }
 
     /// Orders the stream to stop before packet `stop`.

@@ -116,6 +116,11 @@ impl<B: Platform> Media<B> {
             return;
         }
         let Some(order) = cx.state.order(stream.slot) else { return };
+        if !order.leaves {
+            // Packets of a place that the client has left are of no use if they are late.
+            let before = cx.now.ns().saturating_sub(self.options.pause_debt.as_nanos() as u64);
+            cx.state.skip(stream.rtp.leave_out(Instant::from_ns(before), &order.segment));
+        }
         let cursor = &mut stream.rtp.cursor;
         let owed = if order.leaves { 0 } else { cursor.owed(&order.segment) };
         if owed > 0 && !cursor.is_at(&order.segment) {
@@ -229,7 +234,7 @@ impl<B: Platform> Media<B> {
             return Next::Done;
         }
         if cx.now.since(until) > self.options.debt {
-            stream.rtp.skip(cx.now);
+            cx.state.skip(stream.rtp.skip(cx.now));
         }
         loop {
             let is_there = stream.rtp.is_there();

@@ -181,6 +181,22 @@ impl<F> RtpStream<F> {
         self.cursor.next < ring.count()
     }
 
+    /// Leaves out the packets due before `moment` that must otherwise be sent before the segment
+    /// `next` begins, or, if that is the present one with an earlier end, before it ends; returns
+    /// how many.
+    pub fn leave_out(&mut self, moment: Instant, next: &Segment) -> u64 {
+        let Cursor { segment, next: from, .. } = self.cursor;
+        let stop = match self.cursor.is_at(next) {
+            true if next.stop >= segment.stop => return 0,
+            true => next.stop,
+            false => from + self.cursor.owed(next),
+        };
+        let since = u64::try_from(moment.since(segment.begin).as_nanos()).unwrap_or(u64::MAX);
+        let due = self.cursor.line.first_at(segment.from_ns.saturating_add(since));
+        self.cursor.next = from.max(due.min(stop));
+        self.cursor.next - from
+    }
+
     /// Skips packets due before `now`, up to one at which a player can begin; returns how many.
     pub fn skip(&mut self, now: Instant) -> u64 {
         let segment = self.cursor.segment;

@@ -252,8 +252,12 @@ impl<B: Platform> Media<B> {
             else {
                 return Pumped::Next(Instant::NEVER);
             };
-            if cx.now.since(at) > self.options.debt && rtp.skip(cx.now) > 0 {
-                continue;
+            if cx.now.since(at) > self.options.debt {
+                let skipped = rtp.skip(cx.now);
+                cx.state.skip(skipped);
+                if skipped > 0 {
+                    continue;
+                }
             }
             if piece == Piece::Packet && !rtp.is_there() {
                 return Pumped::Next(cx.now + live::LOOK_EVERY);

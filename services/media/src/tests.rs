@@ -14,6 +14,7 @@ use super::{Credentials, Media, Options};
 use web::MemoryFiles;
 
 const URL: &str = "rtsp://10.0.0.1/a.wav";
+const HOUR: Duration = Duration::from_secs(3600);
 const TCP: &str = "Transport: RTP/AVP/TCP;unicast;interleaved=4-5\r\n";
 const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
 
@@ -332,7 +333,7 @@ fn a_cast_is_what_was_told_and_ends_with_a_bye() {
 
 #[test]
 fn casts_keep_the_laws_and_are_paused_and_torn_down() {
-    let media = media(Options { debt: Duration::from_secs(3600), repeat: true, ..options() });
+    let media = media(Options { debt: HOUR, pause_debt: HOUR, repeat: true, ..options() });
     let fresh = || {
         let orders = orders();
         for _ in 0..2 {
@@ -403,6 +404,32 @@ fn a_bye_follows_packets_that_were_requested_ahead() {
     let (bye, before) = burst.packets().split_last().expect("packets");
     assert_eq!((bye.channel, before.len()), (Channel::Rtcp, ahead));
     assert!(ahead > 20 && before.iter().all(|it| it.at <= bye.at), "{:?}", bye.at);
+}
+
+#[test]
+fn a_pause_of_a_late_stream_is_quiet_at_once() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, UDP);
+    guest.ask("PLAY", URL, &session);
+    let slot = (0..super::SLOTS).find(|slot| orders.epoch(*slot) > 0).expect("an order");
+    let begin = orders.order(slot).expect("an order").segment.begin;
+    let effects = Effects::new(false, false);
+    let at = |ms| begin + Duration::from_millis(ms);
+    let cx = |ms| PacedCx::new(at(ms), WorkerId::new(1, 1), &*orders, &effects);
+    let (mut stream, _) = media.start(&cx(0)).expect("a stream");
+    let mut burst = Burst::new(64);
+    media.due(&cx(20), &mut stream, at(20), &mut burst);
+    burst.clear();
+    // The worker is held up for more than a second, then the client pauses: of the packets of
+    // 20 ms the five of the last tenth of a second are still sent.
+    orders.pause(slot, 60);
+    media.rung(&cx(1_200), &mut stream);
+    let next = media.due(&cx(1_200), &mut stream, at(1_200), &mut burst);
+    let media_packets = burst.packets().iter().filter(|it| it.channel == Channel::Rtp).count();
+    assert_eq!((media_packets, orders.skipped()), (5, 53));
+    assert_eq!((next, orders.reached(slot)), (seam::Next::Parked, 60), "the numbers go on");
+    guest.leave();
 }
 
 #[test]

@@ -11,10 +11,13 @@ use pacing::{Counter, StreamStats};
 use seam::PacketClass;
 use stats::words::time;
 
-/// Prints how late packets left, if there were any (stderr).
-pub fn report(stats: &StreamStats) {
+/// Prints how late packets left, if there were any, and the `skipped` ones (stderr).
+pub fn report(stats: &StreamStats, skipped: u64) {
     let (packets, failed) = (stats.packets.read(), stats.failed.read());
     let dropped: u64 = stats.dropped.iter().map(Counter::read).sum();
+    if skipped > 0 {
+        language::info!("{skipped} packets were skipped, because they were too late");
+    }
     if packets == 0 {
         return;
     }
@@ -73,6 +76,8 @@ impl StateStore<Orders> for StreamMetrics<'_> {
         }
         let set_up = orders.count() as u64;
         gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
+        let help = "Packets left out because they were too late";
+        gauges.push(gauge("skipped", help, orders.skipped(), true));
         let totals = orders.heard();
         let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
         let trip = totals.round_trip.as_micros() as u64;
@@ -90,6 +95,7 @@ impl StateStore<Orders> for StreamMetrics<'_> {
                 gauge("calls", "System calls that took them", stats.calls.read(), true),
                 gauge("failed", "Packets that could not leave", stats.failed.read(), true),
                 gauge("late", "Packets later than 10 ms", stats.late.read(), true),
+                gauge("caught_up", "Calls of late streams", stats.caught_up.read(), true),
                 gauge("reports", "Datagrams heard", stats.received.read(), true),
             ]);
             gauges.extend(PacketClass::ALL.map(|class| Gauge {

@@ -6,7 +6,7 @@ use std::io;
 use seam::{Instant, Next, PacedSource};
 
 use super::{PART, Worker, settle};
-use crate::catch_up::SLACK;
+use crate::catch_up::{Line, SLACK};
 use crate::senders::outlet::Count;
 
 impl<P: PacedSource> Worker<'_, '_, P> {
@@ -21,8 +21,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         if soonest > self.horizon {
             self.horizon = soonest.min(end);
         }
-        self.behind = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
-            .then_some((soonest, self.now))
+        self.line = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
+            .then_some(Line::new(soonest, self.now))
             .inspect(|_| self.context.stats.caught_up.add(1));
         while self.horizon < end {
             let until = (self.horizon + PART).min(end);
@@ -45,7 +45,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     fn gather(&mut self, until: Instant) -> bool {
         for running in &mut self.running {
             let cx = self.context.cx(self.now, &self.effects);
-            // `obey` first takes back the packets of the order that this one replaces.
+            // `apply_orders` first takes back the packets of the order that this one replaces.
             if self.context.source.has_news(&cx, &running.stream) {
                 continue;
             }
@@ -78,12 +78,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         if self.plan.is_empty() {
             return Ok(());
         }
-        let behind = self.behind;
-        let moment = |at: Instant| match behind {
-            // Missed packets leave at twice their rate until they are no longer late.
-            Some((from, since)) => at.max(since + at.since(from) / 2),
-            None => at,
-        };
+        let line = self.line;
+        let moment = |at: Instant| line.map_or(at, |line| line.leaves(at));
         let mut count = Count::default();
         let outlet = &self.context.outlet;
         let handed = self.queue.hand_over(&mut self.plan, outlet, &moment, &mut count)?;

@@ -3,3 +3,4 @@
 
 mod bell;
 mod senders;
+mod stalls;

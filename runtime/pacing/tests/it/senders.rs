@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engines::{Admin, Assets, Fault, Host, NoStateStore, Ready, Server, Shape, run};
+use engines::{Admin, Assets, Fault, Host, NoStateStore, Server, Shape, Started, run};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::AssetId;
@@ -106,7 +106,7 @@ fn check(
 }
 
 /// Runs a test with every sender; senders that set up queues run in a network namespace.
-fn each(act: impl Fn(Sender) + Sync) {
+pub fn each(act: impl Fn(Sender) + Sync) {
     for sender in senders() {
         if sender.sets_up_queues() {
             let tried = sys::netlink::apart(|| {
@@ -216,7 +216,7 @@ fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
             talk(address, &[b"bye".to_vec()]).expect("a conversation");
             eventually("the source hears the bell", PATIENCE, || stats.running() == 0);
         };
-        let live = |server: &Server<'_, Bell>, ready: &mut dyn FnMut(&Ready)| {
+        let live = |server: &Server<'_, Bell>, ready: &mut dyn FnMut(&Started)| {
             let host = Host { extra: Some(&runner), ..server.host.clone() };
             let server = Server { host, ..*server };
             run(&server, &shape, &mut NoStateStore, Admin::default(), ready)
