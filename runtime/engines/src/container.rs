@@ -15,6 +15,7 @@ use crate::accept::acceptor;
 use crate::accept::source::{AcceptSource, Arrival};
 use crate::axes::{Container, Wait};
 use crate::common::Common;
+use crate::context::carrier::{Carrier, Governed};
 use crate::context::{Helping, Quota, WorkerContext};
 use crate::fault::Fault;
 use crate::governor::Mode;
@@ -99,8 +100,18 @@ fn context<'a>(
         },
         edition: Cell::new(board.edition()),
         grown: Cell::new(0),
-        is_governed: common.shape.knobs.governor != Mode::Off,
+        governed: Governed::new(carrier(shape)),
         renew: common.renew,
+    }
+}
+
+/// The carrier of the requests of a shape, where a governor watches them.
+fn carrier(shape: &Shape) -> Carrier {
+    match shape.wait {
+        _ if shape.knobs.governor == Mode::Off => Carrier::Unwatched,
+        Wait::Blocking => Carrier::Thread,
+        Wait::Parked => Carrier::Pool,
+        Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring | Wait::Port => Carrier::Loop,
     }
 }
 

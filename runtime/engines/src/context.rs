@@ -16,7 +16,8 @@
 //! The phase of the server is read here and nowhere else, because to a worker that is dismissed
 //! alone the server drains.
 
-pub mod governed;
+pub mod carrier;
+mod governed;
 
 use std::cell::Cell;
 use std::io;
@@ -29,6 +30,7 @@ use seam::{Cx, Effects, Instant, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 use sys::socket;
 
+use self::carrier::Governed;
 use crate::accept::source::AcceptSource;
 use crate::admin::Renew;
 use crate::erased::ErasedService;
@@ -67,8 +69,8 @@ pub struct WorkerContext<'a> {
     pub edition: Cell<u32>,
     /// Bytes by which its connections have grown since it last looked at the server's memory.
     pub grown: Cell<usize>,
-    /// A governor watches the requests.
-    pub is_governed: bool,
+    /// Its record for the governor, where one watches the requests.
+    pub governed: Governed,
     /// The worker's step when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
 }
@@ -172,6 +174,9 @@ impl WorkerContext<'_> {
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
+        if self.governed.is_on() {
+            self.end_governed_turn();
+        }
         self.slot().set_doing(doing);
     }
 
@@ -182,7 +187,7 @@ impl WorkerContext<'_> {
         if answered > 0 {
             self.slot().answered.add(answered);
         }
-        if self.is_governed {
+        if self.governed.is_on() {
             let refused = self.effects.take_refused();
             if refused > 0 {
                 self.slot().requests_refused.add(refused);
@@ -249,6 +254,7 @@ impl WorkerContext<'_> {
         self.slot().open.add(1);
         self.slot().accepted.add(1);
         self.board.began(now.ns());
+        self.expect_first_input();
     }
 
     /// Counts the end of a connection. The bell tells the supervisor if it was the last of all.

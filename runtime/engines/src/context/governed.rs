@@ -1,41 +1,68 @@
 //! The measurements of a worker for the governor, and the decision whether the requests that begin
 //! are refused.
+//!
+//! A loop or a thread does not know of it. A worker's context is told when input is fed
+//! ([`WorkerContext::judge_input`]), when the worker is about to wait ([`WorkerContext::rest`]),
+//! and when a job begins and ends.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use seam::Instant;
 use sys::socket;
 
 use super::WorkerContext;
+use super::carrier::{Carrier, Permit};
 use crate::helpers::JobTimes;
-use crate::limits::KERNEL_TICK;
-
-/// A place among the requests that are carried out, held by the thread of a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Permit {
-    /// Since when; 0: it has none.
-    since_ns: u64,
-    /// The thread's wait for a core until then, if this request is measured.
-    waited_ns: Option<u64>,
-}
+use crate::limits::{KERNEL_TICK, TURN_TIME};
 
 impl WorkerContext<'_> {
-    /// Decides whether requests in the input that comes next are refused, in a loop: `waited` is
-    /// the time since the turn began, and the kernel is asked for more if the input `may_wait`.
-    pub fn judge(&self, fd: impl AsFd, waited: Duration, may_wait: bool) {
+    /// Input that has come on `fd` is about to be fed, in a turn that began at `now`: decides
+    /// whether its requests are refused.
+    #[inline]
+    pub fn judge_input(&self, fd: impl AsFd, now: Instant) {
+        if self.governed.is_on() {
+            self.judge(fd.as_fd(), now);
+        }
+    }
+
+    fn judge(&self, fd: BorrowedFd<'_>, now: Instant) {
+        match self.governed.carrier {
+            Carrier::Unwatched => {}
+            Carrier::Loop => self.judge_turn(fd, self.now().since(now)),
+            // The first input of a connection may have waited to be accepted.
+            Carrier::Thread => self.begin_request(fd, self.governed.is_fresh.replace(false)),
+            // It waited in two queues, of the listener and of the workers.
+            Carrier::Pool => self.begin_request(fd, true),
+        }
+    }
+
+    /// A thread has a new connection.
+    pub(super) fn expect_first_input(&self) {
+        self.governed.is_fresh.set(true);
+    }
+
+    /// The worker is about to wait.
+    pub(super) fn end_governed_turn(&self) {
+        match self.governed.carrier {
+            Carrier::Unwatched => {}
+            Carrier::Loop => {
+                let begun_ns = self.slot().beat_ns.read();
+                let elapsed_ns = if begun_ns > 0 { self.now().ns() - begun_ns } else { 0 };
+                self.governed.turn_before.set(Duration::from_nanos(elapsed_ns));
+            }
+            Carrier::Thread | Carrier::Pool => self.end_request(),
+        }
+    }
+
+    /// `waited` is the time since the turn began; the kernel is asked for more if the input may
+    /// have waited there.
+    fn judge_turn(&self, fd: BorrowedFd<'_>, waited: Duration) {
         let throttle = self.board.throttle();
+        let may_wait = waited.max(self.governed.turn_before.get()) >= TURN_TIME;
         let age = waited.max(self.kernel_wait(fd, may_wait || throttle.is_loaded()));
         self.note_input(age);
         self.effects.set_overloaded(throttle.refuses() && self.is_too_much(age));
-    }
-
-    /// Decides the same for carried input, which waited for the answer before it.
-    #[inline]
-    pub fn judge_carried(&self) {
-        if self.is_governed {
-            let throttle = self.board.throttle();
-            self.effects.set_overloaded(throttle.refuses() && throttle.is_full());
-        }
     }
 
     fn is_too_much(&self, age: Duration) -> bool {
@@ -60,18 +87,21 @@ impl WorkerContext<'_> {
 
     /// A loop gives a job to a helper; returns the time, or 0 where no governor watches.
     pub fn job_begins(&self) -> u64 {
-        if !self.is_governed {
+        if !self.governed.is_on() {
             return 0;
         }
         self.board.throttle().enter(self.slot());
         sys::clock::now_ns()
     }
 
-    /// The job of a loop has ended.
+    /// The job of a loop has ended, and the input that was carried meanwhile is fed: it waited for
+    /// the answer before it.
     pub fn job_ended(&self, times: JobTimes) {
-        if self.is_governed {
-            self.board.throttle().leave(self.slot());
+        if self.governed.is_on() {
+            let throttle = self.board.throttle();
+            throttle.leave(self.slot());
             self.note_carried(Some(times));
+            self.effects.set_overloaded(throttle.refuses() && throttle.is_full());
         }
     }
 
@@ -87,20 +117,18 @@ impl WorkerContext<'_> {
     }
 
     /// The thread of a connection is about to feed input: takes a place, unless it has one, and
-    /// decides whether requests are refused. The first input of a connection may have waited to be
-    /// accepted.
-    pub fn begin_request(&self, place: &mut Permit, fd: impl AsFd, is_first: bool) {
-        if !self.is_governed {
-            return;
-        }
+    /// decides whether requests are refused.
+    fn begin_request(&self, fd: BorrowedFd<'_>, is_first: bool) {
         let throttle = self.board.throttle();
         let age = self.kernel_wait(fd, is_first || throttle.is_loaded());
         self.note_input(age);
+        let mut place = self.governed.place.get();
         if place.since_ns == 0 && throttle.try_enter(self.slot()) {
             let now_ns = sys::clock::now_ns();
             let is_measured = throttle.is_loaded() && throttle.claim_measurement(now_ns);
             let waited_ns = if is_measured { sys::clock::thread_wait_ns() } else { None };
-            *place = Permit { since_ns: now_ns, waited_ns };
+            place = Permit { since_ns: now_ns, waited_ns };
+            self.governed.place.set(place);
         }
         let has_none = place.since_ns == 0;
         let is_old = throttle.is_old(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
@@ -108,10 +136,10 @@ impl WorkerContext<'_> {
     }
 
     /// The thread of a connection waits for its peer: gives the place back.
-    #[inline]
-    pub fn end_request(&self, place: &mut Permit) {
+    fn end_request(&self) {
+        let place = self.governed.place.take();
         if place.since_ns > 0 {
-            self.give_back(std::mem::take(place));
+            self.give_back(place);
         }
     }
 

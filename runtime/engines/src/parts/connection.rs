@@ -224,6 +224,15 @@ impl<X> Connection<X> {
         }
     }
 
+    /// Feeds input.
+    #[inline]
+    pub fn feed(&mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>, bytes: &[u8]) {
+        self.active = cx.now;
+        context.slot().bytes_in.add(bytes.len() as u64);
+        context.judge_input(&self.fd, cx.now);
+        self.conn.feed(context.service, cx, bytes);
+    }
+
     /// Feeds what a receive into `buffer` brought.
     #[inline]
     pub fn received(
@@ -234,11 +243,7 @@ impl<X> Connection<X> {
         buffer: &[u8],
     ) {
         match received {
-            Received::Bytes(len) => {
-                self.active = cx.now;
-                context.slot().bytes_in.add(len as u64);
-                self.conn.feed(context.service, cx, &buffer[..len]);
-            }
+            Received::Bytes(len) => self.feed(context, cx, &buffer[..len]),
             Received::End => {
                 self.ended = true;
                 self.conn.eof(context.service, cx);

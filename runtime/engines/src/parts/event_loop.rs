@@ -15,7 +15,7 @@
 //! connections) is found by a sweep, which walks the table in parts with a pause between them,
 //! because each look at a peer may cost a system call.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use memory::{Doing, Phase};
@@ -67,26 +67,6 @@ impl<X> At<'_, '_, X> {
     }
 }
 
-/// Decides about the input of a turn.
-#[derive(Clone, Copy)]
-pub struct Judge<'a> {
-    context: &'a WorkerContext<'a>,
-    now: Instant,
-    turn_before: Duration,
-}
-
-impl Judge<'_> {
-    /// Decides whether requests in input that has come on `fd` are refused.
-    #[inline]
-    pub fn look(self, fd: impl AsFd) {
-        if self.context.is_governed {
-            let waited = self.context.now().since(self.now);
-            let may_wait = waited.max(self.turn_before) >= TURN_TIME;
-            self.context.judge(fd, waited, may_wait);
-        }
-    }
-}
-
 /// A worker's sessions and their shared data.
 pub struct EventLoop<'a, X> {
     pub context: &'a WorkerContext<'a>,
@@ -104,8 +84,6 @@ pub struct EventLoop<'a, X> {
     moved: usize,
     /// Receives in this turn.
     receives: u32,
-    /// The length of the last turn: input may have waited as long before this one.
-    turn_before: Duration,
     next_tick: Option<Instant>,
     drained: bool,
     /// Memory was short at the last look.
@@ -129,7 +107,6 @@ impl<'a, X> EventLoop<'a, X> {
             sweep_every,
             moved: 0,
             receives: 0,
-            turn_before: Duration::ZERO,
             // One worker of all calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
@@ -158,16 +135,7 @@ impl<'a, X> EventLoop<'a, X> {
     /// The turn is over, and the loop is about to wait; `doing` names its state.
     #[inline]
     pub fn end_turn(&mut self) {
-        if self.context.is_governed {
-            self.turn_before = self.context.now().since(self.now);
-        }
         self.context.rest(Doing::Waiting);
-    }
-
-    /// The judge of the input of this turn.
-    #[inline]
-    pub fn judge(&self) -> Judge<'a> {
-        Judge { context: self.context, now: self.now, turn_before: self.turn_before }
     }
 
     /// The context of a call for session `me`.
@@ -268,7 +236,6 @@ impl<'a, X> EventLoop<'a, X> {
         for Done { id, outcome, times } in helpers.collect() {
             let (context, service) = (self.context, self.context.service);
             context.job_ended(times);
-            context.judge_carried();
             let Some(At { connection, cx, buffers, .. }) = self.at(id) else { continue };
             connection.conn.lend(buffers);
             match outcome {

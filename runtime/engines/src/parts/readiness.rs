@@ -32,7 +32,7 @@ use sys::socket::{self, Received};
 
 use super::admission::Attempt;
 use super::connection::{Connection, Overdue, Sent};
-use super::event_loop::{At, EventLoop, Judge};
+use super::event_loop::{At, EventLoop};
 use super::transmit::CallMode;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
@@ -350,7 +350,6 @@ impl<'a, P: Poller> Loop<'a, P> {
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
         let is_postponed = is_output && self.event_loop.is_long();
         let most = if is_postponed { 0 } else { self.event_loop.receive_bytes() };
-        let judge = self.event_loop.judge();
         let Some(mut at) = self.event_loop.at(id) else { return };
         let connection = &mut *at.connection;
         connection.x.readable |= event.readable;
@@ -364,17 +363,17 @@ impl<'a, P: Poller> Loop<'a, P> {
         }
         if is_postponed {
             self.mover.postpone(&mut at);
-        } else if !self.mover.advance(&mut at, most, judge) {
+        } else if !self.mover.advance(&mut at, most) {
             self.close(id);
         }
     }
 
     /// Continues a session that had more to do than its turn allowed.
     fn resume(&mut self, id: SessionId) {
-        let (most, judge) = (self.event_loop.receive_bytes(), self.event_loop.judge());
+        let most = self.event_loop.receive_bytes();
         let Some(mut at) = self.event_loop.at(id) else { return };
         at.connection.x.again = false;
-        if !self.mover.advance(&mut at, most, judge) {
+        if !self.mover.advance(&mut at, most) {
             self.close(id);
         }
     }
@@ -422,7 +421,7 @@ impl<P: Poller> Mover<'_, P> {
 
     /// Receives up to `most` bytes once if that is wanted and possible, then settles; false if the
     /// session is over.
-    fn advance(&mut self, at: &mut At<'_, '_, Watch>, most: usize, judge: Judge<'_>) -> bool {
+    fn advance(&mut self, at: &mut At<'_, '_, Watch>, most: usize) -> bool {
         let At { context, connection, cx, buffers, moved, .. } = at;
         connection.conn.lend(buffers);
         let lingers = connection.linger.is_some();
@@ -435,7 +434,6 @@ impl<P: Poller> Mover<'_, P> {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
                     connection.x.readable = len == most || connection.x.ending;
                     **moved += len;
-                    judge.look(&connection.fd);
                 }
                 Received::End if lingers => return false,
                 Received::End | Received::Later => connection.x.readable = false,

@@ -22,11 +22,10 @@ use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, SessionId};
-use sys::socket::{self, Received};
+use sys::socket;
 
 use crate::accept::source::Arrival;
 use crate::context::WorkerContext;
-use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::member::Member;
@@ -108,10 +107,6 @@ struct Turn<'a, 'd> {
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
     silence_bound: SilenceBound,
-    /// Its place among the requests that are carried out.
-    place: Permit,
-    /// No input has come yet.
-    is_fresh: bool,
 }
 
 impl<'a, 'd> Turn<'a, 'd> {
@@ -124,9 +119,8 @@ impl<'a, 'd> Turn<'a, 'd> {
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
         let silence_bound = SilenceBound::default();
-        let place = Permit::default();
-        let (look, timeout, is_fresh) = (now, WAIT, true);
-        Turn { context, kept, connection, now, look, timeout, silence_bound, place, is_fresh }
+        let (look, timeout) = (now, WAIT);
+        Turn { context, kept, connection, now, look, timeout, silence_bound }
     }
 
     fn run(mut self) {
@@ -157,11 +151,11 @@ impl<'a, 'd> Turn<'a, 'd> {
 
     /// Waits for input, or for the session's own deadline, at most [`WAIT`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
-        self.context.end_request(&mut self.place);
         self.connection.conn.lend(&mut self.kept.buffers);
         let soonest = [wake, self.kept.next_tick].into_iter().flatten().min();
         let timeout = soonest.map_or(WAIT, |moment| moment.since(self.now).min(WAIT));
         if !self.connection.may_receive(self.context, self.now) {
+            self.context.rest(Doing::Waiting);
             std::thread::sleep(SHORT_LOOK.min(timeout));
             self.now = self.context.now();
             self.shed();
@@ -169,6 +163,7 @@ impl<'a, 'd> Turn<'a, 'd> {
             self.receive(timeout);
             self.shed();
         } else {
+            self.context.rest(Doing::Waiting);
             std::thread::sleep(timeout);
             self.now = self.context.now();
         }
@@ -199,10 +194,6 @@ impl<'a, 'd> Turn<'a, 'd> {
         let received = socket::recv_into(&self.connection.fd, &mut self.kept.scratch);
         self.now = self.context.now();
         self.context.turn(self.now);
-        if let Received::Bytes(_) = received {
-            let is_first = std::mem::take(&mut self.is_fresh);
-            self.context.begin_request(&mut self.place, &self.connection.fd, is_first);
-        }
         let cx = self.cx();
         self.connection.received(self.context, &cx, received, &self.kept.scratch);
     }
@@ -226,9 +217,6 @@ impl<'a, 'd> Turn<'a, 'd> {
                 return;
             }
             let sent = self.connection.send(self.context, &cx, CallMode::Blocking);
-            if sent == Sent::Later {
-                self.context.rest(Doing::Writing);
-            }
             if sent != Sent::Broken && self.connection.conn.out().waiting() > 0 {
                 self.endure();
             }
@@ -245,7 +233,7 @@ impl<'a, 'd> Turn<'a, 'd> {
     /// The peer does not take all output at once: waits, unless it takes too little or the server
     /// is forced.
     fn endure(&mut self) {
-        self.context.end_request(&mut self.place);
+        self.context.rest(Doing::Writing);
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {
             self.connection.conn.abort(Closed::Forced);

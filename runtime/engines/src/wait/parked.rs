@@ -20,7 +20,6 @@ use sys::socket::{self, Received};
 
 use self::parking::{Connection, Parked, ParkedConnections, ParkedWork};
 use crate::context::WorkerContext;
-use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, RECEIVE_BYTES, SHORT_LOOK};
 use crate::member::Member;
@@ -60,8 +59,8 @@ fn serve(
     shard: usize,
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
-    let (now, serving, place) = (context.now(), None, Permit::default());
-    let mut worker = Worker { context, parking, shard, scratch, buffers, now, serving, place };
+    let (now, serving) = (context.now(), None);
+    let mut worker = Worker { context, parking, shard, scratch, buffers, now, serving };
     context.ready();
     loop {
         let Some(ready) = parking.next_ready() else {
@@ -74,7 +73,6 @@ fn serve(
         context.turn(worker.now);
         context.slot().serving.set(1);
         let served = catch_unwind(AssertUnwindSafe(|| worker.take(ready)));
-        context.end_request(&mut worker.place);
         context.slot().serving.set(0);
         context.rest(Doing::Waiting);
         if let Err(panic) = served {
@@ -94,8 +92,6 @@ struct Worker<'a, 'd> {
     now: Instant,
     /// The session that it serves.
     serving: Option<SessionId>,
-    /// Its place among the requests that are carried out.
-    place: Permit,
 }
 
 impl<'a> Worker<'a, '_> {
@@ -186,10 +182,6 @@ impl<'a> Worker<'a, '_> {
         let received = socket::recv_nowait(&connection.fd, &mut self.scratch);
         self.now = self.context.now();
         let cx = self.cx(connection.x.id);
-        if let Received::Bytes(_) = received {
-            // It waited in two queues, of the listener and of the workers.
-            self.context.begin_request(&mut self.place, &connection.fd, true);
-        }
         connection.received(self.context, &cx, received, &self.scratch);
         received == Received::Bytes(RECEIVE_BYTES)
     }

@@ -8,7 +8,6 @@ use super::Turn;
 impl Turn<'_, '_> {
     /// Closes the connection, after lingering if that is due.
     pub(super) fn finish(mut self) {
-        self.context.end_request(&mut self.place);
         self.now = self.context.now();
         if self.connection.lingers(self.now, self.context.phase()) {
             self.linger();

@@ -57,11 +57,9 @@ impl PortThread<'_, '_> {
         match input {
             Received::Bytes(buffer) => {
                 connection.conn.lend(&mut self.buffers);
-                connection.active = self.now;
                 let bytes = self.port.ring.bytes(&buffer);
-                context.slot().bytes_in.add(bytes.len() as u64);
                 let fed = catch_unwind(AssertUnwindSafe(|| {
-                    connection.conn.feed(context.service, &cx, bytes);
+                    connection.feed(context, &cx, bytes);
                 }));
                 // This happens also after a panic: a buffer that is not given back is lost forever.
                 self.read.push(buffer);

@@ -8,7 +8,6 @@ use crate::parts::event_loop::At;
 
 impl RingLoop<'_> {
     pub(super) fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
-        let judge = self.event_loop.judge();
         let Some(At { context, connection, cx, buffers, .. }) = self.event_loop.at(id) else {
             debug_assert!(false, "a receive outlived its session");
             if let Received::Bytes(buffer) = input {
@@ -20,11 +19,7 @@ impl RingLoop<'_> {
         match input {
             Received::Bytes(buffer) => {
                 connection.conn.lend(buffers);
-                connection.active = cx.now;
-                let bytes = self.mover.ring.bytes(&buffer);
-                context.slot().bytes_in.add(bytes.len() as u64);
-                judge.look(&connection.fd);
-                connection.conn.feed(context.service, &cx, bytes);
+                connection.feed(context, &cx, self.mover.ring.bytes(&buffer));
                 self.mover.ring.give_back(buffer);
                 // Now, not at the end of the turn: the next session is judged by it.
                 if let Some(job) = connection.conn.take_job() {
