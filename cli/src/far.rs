@@ -29,10 +29,10 @@ pub struct Machines {
     #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]")]
     servers_on: Option<SshHost>,
     /// Generate the load on another machine
-    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]")]
+    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]", hide_short_help = true)]
     load_from: Option<LoadFrom>,
     /// The servers' address, as the generator reaches it [default: the one that ssh uses]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
     server_address: Option<IpAddr>,
 }
 

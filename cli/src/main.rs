@@ -13,6 +13,7 @@ mod duet;
 mod examples;
 mod far;
 mod grade;
+#[cfg(test)]
 mod help;
 mod load;
 mod log;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use server::config;
+use server::help::translated;
 use tools::{architectures, cast, client, ctl, doctor, live, path, play, senders, top};
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
@@ -147,7 +149,7 @@ enum Command {
 /// The grammar of the command line, under the name by which the program was called.
 pub fn grammar() -> clap::Command {
     let whole = || examples::with_examples(<Cli as clap::CommandFactory>::command());
-    help::translated(course::Command::grammar().unwrap_or_else(whole))
+    course::Command::grammar().unwrap_or_else(whole)
 }
 
 fn main() -> ExitCode {
@@ -199,8 +201,8 @@ fn main() -> ExitCode {
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Grade(args) => grade::run(&args),
-        Command::Completions(args) => completions::run(&args, grammar()),
-        Command::Man(args) => completions::write_pages(&args, grammar()),
+        Command::Completions(args) => completions::run(&args, translated(grammar())),
+        Command::Man(args) => completions::write_pages(&args, translated(grammar())),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),
         Command::Far(args) => far::run(&args),

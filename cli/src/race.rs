@@ -57,7 +57,7 @@ pub struct Args {
     arm: Vec<Named>,
     /// How the market's replies end, of all arms that are engines or commands or, as NAME=FRAMING,
     /// of one: line, fixed:8192 (the course's servers), eof; engines get the flag too
-    #[arg(long, value_name = "[NAME=]FRAMING")]
+    #[arg(long, value_name = "[NAME=]FRAMING", hide_short_help = true)]
     framing: Vec<String>,
     /// The arm that the others are divided by [default: epoll, else the first]
     #[arg(long, value_name = "NAME")]

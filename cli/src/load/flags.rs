@@ -48,22 +48,24 @@ pub struct Args {
     pub threads: u16,
     /// Seed of random requests, arrivals and pauses
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Generator")]
+    #[arg(hide_short_help = true)]
     pub seed: u64,
     /// Run on this processor only
-    #[arg(long, value_name = "N", help_heading = "Generator")]
+    #[arg(long, value_name = "N", help_heading = "Generator", hide_short_help = true)]
     pub cpu: Option<usize>,
     /// Report CPU time, context switches and memory of the process tree with this root
-    #[arg(long, value_name = "PID", help_heading = "Output")]
+    #[arg(long, value_name = "PID", help_heading = "Output", hide_short_help = true)]
     pub watch: Option<u32>,
     /// Take the CPU time of --turns from the control group with this folder, which holds that tree
     /// and nothing else
     #[arg(long, value_name = "FOLDER", help_heading = "Output", requires = "watch")]
+    #[arg(hide_short_help = true)]
     pub watch_group: Option<PathBuf>,
     /// Ask the counter server at this place, because the watched server is on another machine
     #[arg(long, value_name = "ADDRESS:PORT/TOKEN", hide = true, requires = "watch")]
     pub watch_at: Option<CounterPlace>,
     /// Report each kind of request separately
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Output", hide_short_help = true)]
     pub kinds: bool,
     #[command(flatten)]
     pub output: OutputArgs,
@@ -104,6 +106,7 @@ pub struct ModelArgs {
     /// Batches of requests in a session
     #[arg(long, default_value_t = 10, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(hide_short_help = true)]
     pub session_requests: u64,
     /// How requests or sessions arrive: poisson, constant, or replay with a FILE that has one
     /// arrival time a line, in seconds
@@ -117,7 +120,7 @@ pub struct ModelArgs {
     #[arg(long, default_value = "0s", value_name = "DIST")]
     pub think: Think,
     /// Users start at this rate, before the measurement [default: all at once]
-    #[arg(long, value_name = "RATE", value_parser = rate)]
+    #[arg(long, value_name = "RATE", value_parser = rate, hide_short_help = true)]
     pub ramp: Option<f64>,
 }
 
@@ -151,7 +154,7 @@ pub struct SpanArgs {
     pub warmup: Option<Duration>,
     /// How long to wait for the last replies, and with --receipts for any [default: 5s; with
     /// --receipts 60s]
-    #[arg(long, value_parser = span, value_name = "TIME")]
+    #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
     pub drain: Option<Duration>,
 }
 
@@ -163,16 +166,16 @@ pub struct LinkArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests_per_connection: Option<u64>,
     /// Keep this many more connections that send no requests
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", hide_short_help = true)]
     pub idle: usize,
     /// Connect from these local addresses in turn, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "IP")]
+    #[arg(long, value_delimiter = ',', value_name = "IP", hide_short_help = true)]
     pub source: Vec<IpAddr>,
     /// Abandon a connection on which no reply arrives for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     pub timeout: Duration,
     /// The most outstanding or waiting arrivals; one more counts as failed
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N", hide_short_help = true)]
     pub max_outstanding: usize,
     /// Believe the certificates in this file (PEM) in place of the system's, for TLS
     #[arg(long, value_name = "FILE")]
@@ -181,11 +184,11 @@ pub struct LinkArgs {
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
     /// Resume no session: each TLS handshake is a full one
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_resume: bool,
     /// Spin before an arrival, and in a closed loop before sleeping for replies [default: 60us;
     /// closed: 0s, always sleep]
-    #[arg(long, value_parser = span, value_name = "TIME")]
+    #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
     pub spin: Option<Duration>,
 }
 
@@ -197,17 +200,18 @@ pub struct OutputArgs {
     #[arg(long)]
     pub json: bool,
     /// Only print the JSON Schema of that document
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub schema: bool,
     /// Print plain lines of progress instead of the live view, also without a terminal
     #[arg(long, visible_alias = "no-live")]
     pub plain: bool,
     /// Write histograms over time, for HistogramLogProcessor and HistogramLogAnalyzer
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN, hide_short_help = true)]
     pub hlog: Option<PathBuf>,
     /// The interval of lines in --hlog
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
     #[arg(requires = "hlog")]
+    #[arg(hide_short_help = true)]
     pub interval: Duration,
 }
 
@@ -226,7 +230,7 @@ pub struct GoalArgs {
     #[arg(long, requires = "slo", conflicts_with_all = ["count", "precision", "sessions", "turns"])]
     pub find_capacity: bool,
     /// Measure the generator's own limits on this machine, and keep them for later verdicts
-    #[arg(long, conflicts_with = "turns")]
+    #[arg(long, conflicts_with = "turns", hide_short_help = true)]
     pub calibrate: bool,
     /// Be the server of a calibration until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
@@ -236,9 +240,11 @@ pub struct GoalArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ModelArgs", "SpanArgs", "LinkArgs",
         "StockArgs", "HttpArgs", "LineArgs", "EchoArgs", "TurnsArgs", "StudyArgs", "OutputArgs",
         "slo", "find_capacity", "calibrate", "mix", "kinds", "watch", "cpu", "threads", "seed"])]
+    #[arg(hide_short_help = true)]
     pub record: Option<PathBuf>,
     /// The port of --record [default: any that is free]
     #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
+    #[arg(hide_short_help = true)]
     pub port: u16,
 }
 
@@ -247,11 +253,12 @@ pub struct GoalArgs {
 #[command(next_help_heading = "Targets stock://")]
 pub struct StockArgs {
     /// Ids of the stocks to trade, separated by commas [default: all that the server shows]
-    #[arg(long, value_delimiter = ',', value_name = "IDS")]
+    #[arg(long, value_delimiter = ',', value_name = "IDS", hide_short_help = true)]
     pub ids: Vec<String>,
     /// Trade 1 to this many shares at a time
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(hide_short_help = true)]
     pub amount_max: u32,
     /// How replies end: line, fixed:8192, eof or length
     #[arg(long, default_value = "line", value_name = "FRAMING")]
@@ -261,7 +268,7 @@ pub struct StockArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
     pub receipts: Option<PathBuf>,
     /// Take replies that differ in case, spaces, empty lines or a missing newline as right
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub lenient: bool,
 }
 
@@ -279,28 +286,29 @@ pub struct HttpArgs {
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub body: Option<String>,
     /// The file with the body of each request
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub body_file: Option<PathBuf>,
     /// A file with a request in each line: [METHOD] URL|PATH [WEIGHT]. URLs have the target's
     /// origin; requests are drawn by their weights
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "har"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "har"], hide_short_help = true)]
     pub urls: Option<PathBuf>,
     /// A browser's recording (HAR): each connection sends its requests to the target in their
     /// order, again and again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "body", "body_file"])]
     pub har: Option<PathBuf>,
     /// Also send the cookies of --har
-    #[arg(long, requires = "har")]
+    #[arg(long, requires = "har", hide_short_help = true)]
     pub har_cookies: bool,
     /// The status of a right reply [default: 200 to 399]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
+    #[arg(hide_short_help = true)]
     pub expect_status: Option<u16>,
     /// Take replies with an incomplete head, or a body shorter than announced, as right, and count
     /// them
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub malformed: bool,
     /// The length of a right reply's body [default: what its head announces]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", hide_short_help = true)]
     pub expect_length: Option<u64>,
 }
 
@@ -312,14 +320,15 @@ pub struct LineArgs {
     #[arg(long, value_name = "TEXT")]
     pub request: Option<String>,
     /// A file of requests, one a line, with the same escapes; connections send them in turn
-    #[arg(long, value_name = "FILE", conflicts_with = "request")]
+    #[arg(long, value_name = "FILE", conflicts_with = "request", hide_short_help = true)]
     pub request_file: Option<PathBuf>,
     /// The end of a reply
-    #[arg(long, default_value = "\\n", value_name = "TEXT")]
+    #[arg(long, default_value = "\\n", value_name = "TEXT", hide_short_help = true)]
     pub terminator: String,
     /// Number of terminators in a reply: 2 for a redis server's GET
     #[arg(long, default_value_t = 1, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(hide_short_help = true)]
     pub terminators: u32,
     /// The beginning of a right reply [default: anything]
     #[arg(long, value_name = "TEXT")]
@@ -334,12 +343,15 @@ pub struct EchoArgs {
     /// --depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     #[arg(conflicts_with_all = ["open", "sessions", "depth", "think"])]
+    #[arg(hide_short_help = true)]
     pub in_flight: Option<u32>,
     /// The shortest pause between two sends on a connection, with --in-flight
     #[arg(long, value_parser = span, value_name = "TIME", requires = "in_flight")]
+    #[arg(hide_short_help = true)]
     pub send_delay: Option<Duration>,
     /// Each thread replaces its oldest connection at this interval, with --in-flight
     #[arg(long, value_parser = reconnect, value_name = "TIME", requires = "in_flight")]
+    #[arg(hide_short_help = true)]
     pub reconnect: Option<Duration>,
 }
 
@@ -362,13 +374,16 @@ pub struct TurnsArgs {
     /// Let servers take turns in short windows, and report the CPU per request of each: a JSON list
     /// with one list of this command's arguments for each server, its target and --watch among them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["places", "watch", "threads"])]
+    #[arg(hide_short_help = true)]
     pub turns: Option<PathBuf>,
     /// Windows on each server
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(hide_short_help = true)]
     pub windows: u32,
     /// Length of a window of --turns
     #[arg(long, default_value = "40ms", value_parser = span, value_name = "TIME")]
+    #[arg(hide_short_help = true)]
     pub window: Duration,
 }
 
@@ -379,16 +394,19 @@ pub struct StudyArgs {
     /// Send a user's requests once its connection is made, and report connecting apart; a
     /// connection that is not made within --timeout is tried again
     #[arg(long, conflicts_with_all = ["open", "turns", "find_capacity", "in_flight"])]
+    #[arg(hide_short_help = true)]
     pub connect_apart: bool,
     /// More users, each active for --stay, then away for as long, and so on; at first away
     #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
     #[arg(conflicts_with_all = ["open", "sessions", "turns", "find_capacity"])]
+    #[arg(hide_short_help = true)]
     pub guests: usize,
     /// How long guests stay and stay away
     #[arg(long, default_value = "2s", value_parser = span, value_name = "TIME")]
     #[arg(requires = "guests")]
+    #[arg(hide_short_help = true)]
     pub stay: Duration,
     /// Stop at the first failure, and report it with its circumstances
-    #[arg(long, conflicts_with_all = ["turns", "find_capacity"])]
+    #[arg(long, conflicts_with_all = ["turns", "find_capacity"], hide_short_help = true)]
     pub until_failure: bool,
 }

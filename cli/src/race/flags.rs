@@ -18,16 +18,16 @@ pub struct Points {
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     pub sweep: Option<Vec<u32>>,
     /// Requests after which a connection is replaced; 0 keeps it
-    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", hide_short_help = true)]
     pub churn: Option<Vec<u64>>,
     /// Silent connections beside those that ask
-    #[arg(long, value_delimiter = ',', value_name = "N,…")]
+    #[arg(long, value_delimiter = ',', value_name = "N,…", hide_short_help = true)]
     pub idle: Option<Vec<u32>>,
     /// Open arrivals: requests a second, or up to 10 as a share of what the slowest arm can do
     #[arg(long, value_delimiter = ',', value_name = "RATE,…")]
     pub open: Option<Vec<f64>>,
     /// Overload as a multiple of each arm's own capacity, such as 1.2,2
-    #[arg(long, value_delimiter = ',', value_name = "FACTOR,…")]
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR,…", hide_short_help = true)]
     pub overload: Option<Vec<f64>>,
     /// Search for the highest rate at which a promise is kept, such as 'p99 < 1ms'
     #[arg(long, value_name = "PROMISE")]
@@ -70,7 +70,7 @@ pub struct Sizes {
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
     /// Load before the first window [default: 20ms; one trial after another: 150ms]
-    #[arg(long, value_parser = span, value_name = "TIME")]
+    #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
     pub warmup: Option<Duration>,
     /// Length of a measured window [default: 20ms; one trial after another: 600ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
@@ -79,9 +79,9 @@ pub struct Sizes {
     #[arg(long, value_name = "PERCENT")]
     pub margin: Option<f64>,
     /// Orders and requests come from it [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub seed: Option<u64>,
     /// Run without the baseline's twin
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_twin: bool,
 }

@@ -22,10 +22,11 @@ pub struct Own {
     #[arg(long, value_name = "URL", requires = "service")]
     target: Option<String>,
     /// The request for a target line://, with escapes \r \n \t \0 \xHH
-    #[arg(long, value_name = "TEXT", requires = "service")]
+    #[arg(long, value_name = "TEXT", requires = "service", hide_short_help = true)]
     request: Option<String>,
     /// Further flags of `roundhouse load`, such as '--terminators 2'
     #[arg(long, value_name = "FLAGS", requires = "service", allow_hyphen_values = true)]
+    #[arg(hide_short_help = true)]
     load: Option<String>,
 }
 

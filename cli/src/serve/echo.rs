@@ -7,7 +7,7 @@ use ::echo::{CloseReason, Echo, Options, Register};
 use anyhow::{Result, anyhow};
 use engines::{Assets, Handover};
 
-use server::{LibraryArgs, ServerArgs, ServiceInstance};
+use server::{ConsoleArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
 
 /// The port without --port.
@@ -18,15 +18,16 @@ const PORT: u16 = 6001;
 #[command(mut_arg("port", |arg| arg.default_value("6001")))]
 pub struct Args {
     #[command(flatten)]
-    library: LibraryArgs,
+    console: ConsoleArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.library.applied(args.server.shape()?)?;
-    let operated = args.library.is_operated(&shape);
+    let shape = args.server.shape()?;
+    args.console.check(&shape)?;
+    let operated = args.console.is_operated(&shape);
     let handover = Handover::receive()?;
     let mut register = args.server.state::<Register>(&shape, handover.as_ref(), "register")?;
     if handover.is_none() {
@@ -48,5 +49,5 @@ pub fn run(args: Args) -> Result<ExitCode> {
         CloseReason::ALL.map(|why| it.closed(why))
     });
     let dismiss = || register.dismiss_first();
-    args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
+    args.console.run(&args.server, &shape, &instance, dismiss, &mut tally)
 }

@@ -13,7 +13,7 @@ use engines::{Assets, Handover, Refused};
 use grid::movingai::Map;
 use wire::conf::span;
 
-use server::{LibraryArgs, ServerArgs, ServiceInstance};
+use server::{ConsoleArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
 
 /// The port without --port.
@@ -36,16 +36,18 @@ pub struct Args {
     /// Searches at one time; each takes 16 bytes of memory for each cell of the map
     #[arg(long, default_value_t = 8, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(hide_short_help = true)]
     searchers: u16,
     #[command(flatten)]
-    library: LibraryArgs,
+    console: ConsoleArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.library.applied(args.server.shape()?)?;
+    let shape = args.server.shape()?;
+    args.console.check(&shape)?;
     if !shape.carries() {
         return Err(Refused(format!(
             "expected an engine that can carry bytes from one session to another, found {shape} \
@@ -85,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
     .with_gauges(gauges);
     let dismiss = || world.dismiss_first();
-    args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
+    args.console.run(&args.server, &shape, &instance, dismiss, &mut tally)
 }
 
 fn terrain(map: Option<&Path>) -> Result<Terrain> {

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long)]
     demo: bool,
     /// The media type of files with an extension, such as glb=model/gltf-binary; may be repeated
-    #[arg(long, value_name = "EXT=TYPE")]
+    #[arg(long, value_name = "EXT=TYPE", hide_short_help = true)]
     media_type: Vec<MediaType>,
     /// Do not list folders that have no index.html
     #[arg(long)]
@@ -63,9 +63,11 @@ pub struct Args {
     keep_alive: Duration,
     /// The slowest that a client may send a body, in bytes a second; 0: as slowly as it likes
     #[arg(long, default_value_t = Options::default().body_rate, value_name = "BYTES")]
+    #[arg(hide_short_help = true)]
     body_rate: u64,
     /// How long a body may stay below --body-rate
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    #[arg(hide_short_help = true)]
     body_grace: Duration,
     /// Log each request to this file, which may be moved away at any time; - is standard output
     #[arg(long, value_name = "FILE")]
@@ -75,14 +77,14 @@ pub struct Args {
     log_format: Format,
     /// Log the client that proxies of this address, network or `unix` name in X-Forwarded-For; may
     /// be repeated
-    #[arg(long, value_name = "NETWORK", requires = "access_log")]
+    #[arg(long, value_name = "NETWORK", requires = "access_log", hide_short_help = true)]
     trust: Vec<Trusted>,
     /// Expect the PROXY protocol (version 1 or 2) from this address, network or `unix`, and take
     /// the client that it names; may be repeated
-    #[arg(long, value_name = "NETWORK")]
+    #[arg(long, value_name = "NETWORK", hide_short_help = true)]
     proxy_protocol: Vec<Trusted>,
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
-    #[arg(long, value_name = "STATUS=FILE")]
+    #[arg(long, value_name = "STATUS=FILE", hide_short_help = true)]
     error_page: Vec<PageFlag>,
     #[command(flatten)]
     rules: RuleArgs,
@@ -95,26 +97,27 @@ pub struct Args {
 #[command(next_help_heading = "Replies")]
 struct RuleArgs {
     /// A field of every reply, or with `/PREFIX NAME: VALUE` of those below a path; may be repeated
-    #[arg(long, value_name = "NAME: VALUE")]
+    #[arg(long, value_name = "NAME: VALUE", hide_short_help = true)]
     header: Vec<FieldRule>,
     /// Cache-Control of files: *.EXT=VALUE by the end of their name, /PREFIX=VALUE by their path;
     /// may be repeated, the first that matches counts
-    #[arg(long, value_name = "PATTERN=VALUE")]
+    #[arg(long, value_name = "PATTERN=VALUE", hide_short_help = true)]
     cache_control: Vec<LifetimeRule>,
     /// Let scripts of this origin read replies, or those of all with * (CORS); may be repeated
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", hide_short_help = true)]
     cors: Vec<Origin>,
     /// Redirect a path, or with /* at the end all below it; 301, or `308 FROM=TO`; may be repeated
-    #[arg(long, value_name = "FROM=TO")]
+    #[arg(long, value_name = "FROM=TO", hide_short_help = true)]
     redirect: Vec<Redirect>,
     /// Compress text files of 1 KiB to 8 MiB with brotli or gzip for clients that accept it
     #[arg(long)]
     compress: bool,
     /// The memory in which each process keeps files that it has compressed, in bytes
     #[arg(long, default_value_t = 32 << 20, value_name = "BYTES", requires = "compress")]
+    #[arg(hide_short_help = true)]
     compress_max: usize,
     /// The file that is served for a path without a file, such as /index.html
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     fallback: Option<String>,
 }
 
@@ -174,14 +177,14 @@ fn keep_descriptors(shape: &mut Shape) {
     let all = usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(processes.max(1));
     let usual = Options::default().limits.sessions_max;
     let most = if shape.container.is_per_connection() { WORKERS_MAX } else { usize::MAX };
-    let wanted = shape.knobs.sessions_max.unwrap_or(usual).min(most);
+    let wanted = shape.knobs.limits.sessions_max.unwrap_or(usual).min(most);
     if all < wanted {
         info!(
             "at most {all} connections at one time, because a quarter of {} descriptors is kept \
              for files: raise the limit (ulimit -n) for {wanted}",
             limit.hard
         );
-        shape.knobs.sessions_max = Some(all);
+        shape.knobs.limits.sessions_max = Some(all);
     }
 }
 

@@ -64,10 +64,10 @@ pub struct Args {
     #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "no_udp")]
     group: Option<GroupFlag>,
     /// The TTL of packets to a group; 1 stays in this network
-    #[arg(long, default_value_t = 1, value_name = "HOPS")]
+    #[arg(long, default_value_t = 1, value_name = "HOPS", hide_short_help = true)]
     ttl: u8,
     /// Send by UDP to groups only
-    #[arg(long, requires = "group")]
+    #[arg(long, requires = "group", hide_short_help = true)]
     group_only: bool,
     /// How packets wait for their moment and leave (`roundhouse senders` explains them)
     #[arg(long, default_value_t = Sender::USUAL)]
@@ -76,16 +76,19 @@ pub struct Args {
     rank: RankArgs,
     /// Audio leaves before video (`on`), or packets by time alone (`off`); limits in ms, such as
     /// `audio=60,video=200`, also drop packets that are later
-    #[arg(long, default_value_t, value_name = "on|off|CLASS=MS,…")]
+    #[arg(long, default_value_t, value_name = "on|off|CLASS=MS,…", hide_short_help = true)]
     classes: Classes,
     /// Most streams by UDP to one address at a time; 0: no limit
     #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
+    #[arg(hide_short_help = true)]
     per_address: usize,
     /// How far a slow client may fall behind before it skips to what is due now
     #[arg(long, default_value = "3s", value_parser = span, value_name = "TIME")]
+    #[arg(hide_short_help = true)]
     debt: Duration,
     /// Keep files up to this many bytes in memory
     #[arg(long, default_value_t = Options::default().file_max, value_name = "BYTES")]
+    #[arg(hide_short_help = true)]
     file_max: u64,
     #[command(flatten)]
     server: ServerArgs,

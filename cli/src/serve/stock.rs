@@ -32,14 +32,14 @@ pub struct Args {
     #[arg(long, alias = "book", default_value_t)]
     index: Index,
     /// How `show` is ordered: file, sorted, pre-order (of the index's tree, or the file's)
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, hide_short_help = true)]
     order: Order,
     /// How orders are locked: snapshot (not at all), per-stock, global
-    #[arg(long, default_value_t)]
+    #[arg(long, default_value_t, hide_short_help = true)]
     lock: Lock,
     /// Compute this much for each order, under its lock: a time, which is turned into steps at the
     /// start, or a number of steps
-    #[arg(long, default_value_t, value_name = "TIME|STEPS")]
+    #[arg(long, default_value_t, value_name = "TIME|STEPS", hide_short_help = true)]
     work: OrderWork,
     /// Save this often, as well as after the last disconnect and at the end; 0: only then
     #[arg(long, value_parser = span, value_name = "TIME")]
@@ -50,7 +50,7 @@ pub struct Args {
     durability: Durability,
     /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
     /// [default: 64; with --replicate 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     log_keep: Option<usize>,
     /// Serve one market on several machines: orders go through the store at
     /// etcd://HOST:PORT[,HOST:PORT...]/NAME, and are answered when most of its machines have them
@@ -59,7 +59,7 @@ pub struct Args {
     replicate: Option<StoreAddress>,
     /// Where `show` reads with --replicate: strict (in the log), local (on this node; the reply
     /// says how old it is) [default: strict]
-    #[arg(long, value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE", hide_short_help = true)]
     read: Option<Reads>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,

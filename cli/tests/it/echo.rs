@@ -62,7 +62,7 @@ fn an_operator_disconnects_the_first() {
 /// The library's settings by their own names; impossible values are refused.
 #[test]
 fn the_options_of_the_library() {
-    let more = ["--no-delay", "off", "--max-clients", "1", "--prepared", "100"];
+    let more = ["--no-delay", "off", "--max-clients", "1"];
     let server = serve(&EPOLL, &more);
     let mut first = logged_in(&server);
     let mut second = TcpStream::connect(server.address).expect("the kernel answers");

@@ -75,8 +75,7 @@ pub enum Order {
 /// The result of a reload.
 #[derive(Clone, Debug, Default)]
 pub struct Reload {
-    /// The new settings. Only those are taken that can change while workers serve: idle, write
-    /// stall, drain, connections, spare workers.
+    /// The new settings, of which only those are taken that a reload changes ([`Knobs::live`]).
     pub knobs: Option<Knobs>,
     /// Text that says what was done and what cannot be done.
     pub words: Vec<String>,

@@ -13,7 +13,7 @@ use crate::extra::{Extra, ExtraWorkerEntry};
 use crate::fault::Fault;
 use crate::governor::Mode;
 use crate::handover::Epoch;
-use crate::knobs::Knobs;
+use crate::knobs::{ClientLimits, InForce, Knobs};
 use crate::member::Member;
 use crate::server::Host;
 use crate::shape::{Shape, WORKERS_MAX};
@@ -102,24 +102,29 @@ impl Common<'_> {
 
     /// The maximum number of connections in the whole server, or in this process of a hybrid.
     pub fn sessions_max(&self) -> usize {
-        (self.board.settings().sessions_max() / self.parts).max(1)
+        (self.in_force().sessions_max().unwrap_or(usize::MAX) / self.parts).max(1)
     }
 
-    /// Puts the times and the connection limit of `knobs` in force.
+    /// The settings in force.
+    pub fn in_force(&self) -> InForce<'_> {
+        InForce(self.board.settings())
+    }
+
+    /// Puts `knobs` in force, with the connections that they leave to the service.
     pub fn put_in_force(&self, knobs: &Knobs) {
-        let settings = self.board.settings();
-        settings.set_times(knobs.idle, knobs.write_stall);
-        settings.set_memory_max(knobs.memory_max);
         let throttle = self.board.throttle();
         if throttle.limit() == 0 {
             // Until the supervisor's first look.
             throttle.set(u64::MAX, Duration::MAX);
         }
-        throttle.begin(knobs.governor == Mode::On, sys::cpu::count());
-        let wanted = knobs.sessions_max;
+        throttle.begin(knobs.overload.governor == Mode::On, sys::cpu::count());
+        let wanted = knobs.limits.sessions_max;
         let all = wanted.unwrap_or(self.service.limits().sessions_max);
         // If each connection has a worker, each also needs a slot.
         let each = self.shape.container.is_per_connection();
-        settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });
+        let sessions_max = Some(if each { all.min(WORKERS_MAX) } else { all });
+        let limits = ClientLimits { sessions_max, ..knobs.limits };
+        self.in_force().put(&Knobs { limits, ..knobs.clone() });
+        self.board.settings().set_memory_max(knobs.limits.memory_max.unwrap_or(0));
     }
 }

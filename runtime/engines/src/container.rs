@@ -91,7 +91,8 @@ fn context<'a>(
         stop,
         bell,
         orders: extra.map(|extra| extra.orders),
-        effects: Effects::new(shape.carries(), host.verbose).within(shape.knobs.request_time),
+        effects: Effects::new(shape.carries(), host.verbose)
+            .within(shape.knobs.limits.request_time),
         quota: quota(common, member.index),
         lifetime: lifetime(shape, id, member.index),
         helping: Helping {
@@ -108,7 +109,7 @@ fn context<'a>(
 /// The carrier of the requests of a shape, where a governor watches them.
 fn carrier(shape: &Shape) -> Carrier {
     match shape.wait {
-        _ if shape.knobs.governor == Mode::Off => Carrier::Unwatched,
+        _ if shape.knobs.overload.governor == Mode::Off => Carrier::Unwatched,
         Wait::Blocking => Carrier::Thread,
         Wait::Parked => Carrier::Pool,
         Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring | Wait::Port => Carrier::Loop,

@@ -34,7 +34,7 @@ use self::carrier::Governed;
 use crate::accept::source::AcceptSource;
 use crate::admin::Renew;
 use crate::erased::ErasedService;
-use crate::knobs::Knobs;
+use crate::knobs::{InForce, Knobs};
 use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
 
@@ -206,27 +206,32 @@ impl WorkerContext<'_> {
         true
     }
 
+    /// The settings in force.
+    pub fn in_force(&self) -> InForce<'_> {
+        InForce(self.board.settings())
+    }
+
     /// Connections that this worker may hold at one time, by the settings in force.
     pub fn sessions_max(&self) -> usize {
         let Quota { parts, workers, index, most } = self.quota;
-        let all = (self.board.settings().sessions_max() / parts).max(1);
+        let all = (self.in_force().sessions_max().unwrap_or(usize::MAX) / parts).max(1);
         let spare = usize::from(index < all % workers);
         (all / workers + spare).clamp(1, most)
     }
 
     /// The longest time without a byte on a connection.
     pub fn idle(&self) -> Duration {
-        self.board.settings().idle()
+        self.in_force().idle()
     }
 
     /// The longest time in which a peer may take no output.
     pub fn write_stall(&self) -> Duration {
-        self.board.settings().write_stall()
+        self.in_force().write_stall()
     }
 
     /// The stall time, and the least rate at which a peer takes output, in bytes a second.
     pub fn pace(&self) -> (Duration, u64) {
-        (self.write_stall(), self.knobs.write_rate)
+        (self.write_stall(), self.knobs.limits.write_rate)
     }
 
     /// A connection held `before` bytes of memory, and holds `after`.

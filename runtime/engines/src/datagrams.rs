@@ -36,9 +36,9 @@ pub(crate) fn check(shape: &Shape, address: &Address) -> Result<(), Refused> {
         )));
     }
     let settings = [
-        (knobs.edge, "--edge"),
-        (knobs.helpers.is_some(), "--helpers"),
-        (knobs.sessions_max.is_some(), "--max-connections"),
+        (knobs.loops.edge, "--edge"),
+        (knobs.loops.helpers.is_some(), "--helpers"),
+        (knobs.limits.sessions_max.is_some(), "--max-connections"),
     ];
     match settings.iter().find(|(is_set, _)| *is_set) {
         Some((_, flag)) => Err(Refused(format!(
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(possible, 2 + 1 + 1);
         let mut shape = Shape::preset("epoll", 2).unwrap();
         assert_eq!(check(&shape, &local), Ok(()));
-        shape.knobs.sessions_max = Some(9);
+        shape.knobs.limits.sessions_max = Some(9);
         let why = check(&shape, &local).unwrap_err().to_string();
         assert!(why.contains("--max-connections"), "{why}");
         let unix = Address::Unix("/tmp/a".into(), None);

@@ -1,91 +1,214 @@
-//! The settings of any point of the space, and their defaults.
+//! The settings of any point of the space: one table, of which `setting.rs` derives the rest.
 
 use std::time::Duration;
 
+use memory::Settings;
 use sys::uring::Setup;
 
 use crate::governor::Mode;
-use crate::staff::Staff;
-use crate::tactics::Tactics;
+use crate::setting::{
+    Kind, LiveSetting, SettingRow, Value, Word, none_at_zero, power_of_two, settings,
+};
+use crate::spare::Policy;
+use crate::tactics::{AcceptBy, CloseBy, RecvBy, SendBy, Tactics};
 
-/// The settings of any point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Knobs {
-    /// `epoll` in edge-triggered mode (`EPOLLET`).
-    pub edge: bool,
+settings! {
+    /// How loops work.
+    struct loops: LoopKnobs = "Architecture" {
+        /// Connections that may wait between an acceptor and its workers (accept handoff)
+        "handoff" handoff: Option<usize>, "N";
+        /// Helper threads of each loop, for work that would block it; 0: the loop does the work
+        /// itself and its other connections wait [default: 4, started when needed; amped: 16, at
+        /// the start]
+        "helpers" helpers: Option<usize>, "N";
+        /// Edge-triggered readiness (epoll only)
+        "edge" edge: bool, "";
+    }
+    /// How many workers there are, and for how long; unset: the container's default.
+    struct staff: Staff = "Workers" {
+        /// Threads in each process of a hybrid [default: 25], or of a port [default: two a core]
+        /// (ThreadsPerChild)
+        "threads" threads: Option<usize>, "N", aliases: &["ThreadsPerChild"], is_common: true;
+        /// Threads of a port that run at one time, without those that work on a job [default:
+        /// half]
+        "running" running: Option<usize>, "R", aliases: &["running-thread", "running-threads"];
+        /// Policy for the number of processes: static, apache (its once-a-second rule), damped
+        /// (ours) [default: prefork static, hybrid damped]
+        "policy" policy: Option<Policy>, "POLICY";
+        /// Processes at startup (StartServers)
+        "start" start: Option<usize>, "N", aliases: &["StartServers"];
+        /// Fewest idle workers (MinSpareThreads, MinSpareServers)
+        live "spare-min" spare_min: Option<usize>, "N",
+            aliases: &["MinSpareThreads", "MinSpareServers"];
+        /// Most idle workers (MaxSpareThreads, MaxSpareServers)
+        live "spare-max" spare_max: Option<usize>, "N",
+            aliases: &["MaxSpareThreads", "MaxSpareServers"];
+        /// Replace a process after this many connections, less up to a tenth
+        /// (MaxConnectionsPerChild)
+        "max-connections-per-child" lifetime: Option<u32>, "N",
+            aliases: &["MaxConnectionsPerChild", "MaxRequestsPerChild"], read: none_at_zero;
+    }
+    /// Limits of a client, in size and time.
+    struct limits: ClientLimits = "Limits" {
+        /// Length of the kernel's accept queue (ListenBacklog); net.core.somaxconn caps it
+        "backlog" backlog: u32 = 4096, "N", aliases: &["ListenBacklog"],
+            bounds: 1..=i32::MAX as u64;
+        /// Connections at one time; more wait in the accept queue
+        live "max-connections" sessions_max: Option<usize>, "N",
+            aliases: &["max-clients", "max-client"], is_common: true;
+        /// Close a connection on which nothing moves for this long
+        live "idle" idle: Duration = Duration::from_secs(3600), "TIME", is_common: true;
+        /// Close a connection whose client takes longer than this for one request, from its first
+        /// byte to its last
+        "request-time" request_time: Duration = Duration::from_secs(60), "TIME", is_common: true;
+        /// Probe a peer that has been silent for this long, and close the connection after twice
+        /// the time without an answer; 0: never probe (SO_KEEPALIVE)
+        "keepalive" keepalive: Duration = Duration::from_secs(60), "TIME";
+        /// Cut off a client that accepts no output for this long
+        live "write-stall" write_stall: Duration = Duration::from_secs(60), "TIME",
+            is_common: true;
+        /// Cut off a client that accepts waiting output more slowly than this over the time of
+        /// --write-stall, in bytes a second; 0: never
+        "write-rate" write_rate: u64 = 256, "BYTES";
+        /// Memory for the waiting input and output of all connections, in bytes; above it the
+        /// server closes those that hold most for longest; 0: any [default: a quarter of the
+        /// memory of the machine or the control group]
+        "memory-max" memory_max: Option<u64>, "BYTES", is_common: true;
+        /// Unsent bytes that the kernel may hold for a connection until the client has accepted a
+        /// MiB; 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
+        "unsent-max" unsent_max: u32 = 128 * 1024, "BYTES";
+        /// Send small segments at once (TCP_NODELAY); off: wait until earlier ones are
+        /// acknowledged (Nagle's algorithm, RFC 896)
+        "no-delay" nodelay: bool = true, "on|off";
+        /// How long a stop may take before it is forced
+        live "drain" drain: Duration = Duration::from_secs(10), "TIME", is_common: true;
+    }
+    /// What is refused under overload.
+    struct overload: OverloadKnobs = "Limits" {
+        /// Under overload, refuse requests that could not be answered in time: off, advise (decide
+        /// and report only) or on; for http, files, stock and media, on engines with no --wait port
+        "governor" governor: Mode = Mode::Off, "MODE", is_common: true;
+        /// The response time that --governor holds
+        "deadline" objective: Duration = Duration::from_millis(100), "TIME";
+    }
     /// How the `io_uring` rings are set up.
-    pub ring: Setup,
-    /// The rings' tactics.
-    pub tactics: Tactics,
-    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-    pub backlog: u32,
-    /// Send small segments at once (`TCP_NODELAY`) instead of waiting for the acknowledgement of
-    /// earlier ones (Nagle's algorithm, RFC 896).
-    pub nodelay: bool,
-    /// Sessions for which each worker of an event engine prepares memory at its start.
-    pub prepared: usize,
-    /// Connections at one time in the whole server; `None`: the service's limit.
-    pub sessions_max: Option<usize>,
-    /// A connection on which no bytes move for this long is closed.
-    pub idle: Duration,
-    /// A peer that takes longer than this for one request is cut off, unless the service bounds it.
-    pub request_time: Duration,
-    /// After this much silence the kernel probes the peer, and gives it up after twice the time;
-    /// zero: never.
-    pub keepalive: Duration,
-    /// A peer that takes no output for this long is cut off.
-    pub write_stall: Duration,
-    /// The least output that a peer must take while some waits, in bytes a second, over the stall
-    /// time; 0: any.
-    pub write_rate: u64,
-    /// Bytes of memory that all connections may hold; above it those of least use are closed. 0:
-    /// any.
-    pub memory_max: u64,
-    /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has
-    /// taken one MiB in all; 0: as much as a send buffer grows to. Without this bound thousands of
-    /// slow readers would fill the kernel's memory for TCP, at the expense of all others.
-    pub unsent_max: u32,
-    /// The longest drain before it is forced.
-    pub drain: Duration,
-    /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
-    pub handoff: Option<usize>,
-    /// The number of workers, and their lifetime.
-    pub staff: Staff,
-    /// The number of threads of a port that run at one time; `None`: half of them.
-    pub running: Option<usize>,
-    /// The mode of the governor, which refuses requests under overload.
-    pub governor: Mode,
-    /// The response time that the governor holds.
-    pub objective: Duration,
-    /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker runs them
-    /// itself, while its other sessions wait. `None`: the container's default.
-    pub helpers: Option<usize>,
+    use ring: Setup = "io_uring" {
+        /// Setup flags to switch on (+) or off (-), such as -defer-taskrun,-no-sqarray; -all is
+        /// none. Flags that the kernel lacks are left out and reported when the server is ready
+        "uring-flags" flags: sys::uring::Flags, "LIST", takes_hyphens: true;
+        /// Shared receive buffers of each ring, a power of two
+        "uring-buffers" buffers: u16, "N", read: power_of_two;
+    }
+    /// How loops use the rings; each choice is a row of `cargo xtask bench uring`.
+    use tactics: Tactics = "io_uring" {
+        /// How to receive: ring (multishot into shared buffers), once (one receive at a time into
+        /// shared buffers), own (into the connection's own buffer)
+        "uring-recv" recv: RecvBy, "HOW";
+        /// How to send: ring (all sends of a turn at once), call (a send(2) each)
+        "uring-send" send: SendBy, "HOW";
+        /// How to accept: multi (one multishot accept), once (one accept at a time), poll (a poll,
+        /// and accept(2)) [default: multi; poll where workers share a listener]
+        "uring-accept" accept: Option<AcceptBy>, "HOW";
+        /// How to close: ring (with the next turn), call (close(2))
+        "uring-close" close: CloseBy, "HOW";
+    }
 }
 
-impl Default for Knobs {
-    fn default() -> Knobs {
-        Knobs {
-            edge: false,
-            ring: Setup::default(),
-            tactics: Tactics::default(),
-            backlog: 4096,
-            nodelay: true,
-            prepared: 0,
-            sessions_max: None,
-            idle: Duration::from_secs(3600),
-            request_time: Duration::from_secs(60),
-            keepalive: Duration::from_secs(60),
-            write_stall: Duration::from_secs(60),
-            write_rate: 256,
-            memory_max: 0,
-            unsent_max: 128 * 1024,
-            drain: Duration::from_secs(10),
-            handoff: None,
-            staff: Staff::default(),
-            running: None,
-            governor: Mode::Off,
-            objective: Duration::from_millis(100),
-            helpers: None,
+/// The settings in force, as the scoreboard has them: the supervisor writes them at the start and
+/// at each reload, workers read them. Each is consistent by itself.
+#[derive(Clone, Copy)]
+pub struct InForce<'a>(pub &'a Settings);
+
+impl InForce<'_> {
+    /// Puts `knobs` in force.
+    pub fn put(self, knobs: &Knobs) {
+        for (cell, live) in Knobs::live().map(|(_, live)| live).enumerate() {
+            self.0.set(cell, (live.pack)(knobs));
+        }
+    }
+
+    /// The names of all settings in force, and their values.
+    pub fn rows(self) -> Vec<(String, Option<String>)> {
+        let rows = Knobs::live().enumerate();
+        rows.map(|(cell, (row, live))| (row.name.to_owned(), (live.show)(self.0.get(cell))))
+            .collect()
+    }
+}
+
+impl Knobs {
+    /// The settings that a reload changes, in the order of their cells.
+    pub fn live() -> impl Iterator<Item = (&'static SettingRow<Knobs>, &'static LiveSetting<Knobs>)>
+    {
+        Knobs::ROWS.iter().filter_map(|row| Some((row, row.live.as_ref()?)))
+    }
+}
+
+/// The cell of the setting `name` on the scoreboard.
+const fn cell(name: &str) -> usize {
+    let (mut row, mut cell) = (0, 0);
+    while !is_same(Knobs::ROWS[row].name.as_bytes(), name.as_bytes()) {
+        if Knobs::ROWS[row].live.is_some() {
+            cell += 1;
+        }
+        row += 1;
+    }
+    assert!(cell < Settings::CELLS, "the scoreboard has a cell for each setting");
+    cell
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    a.len() == b.len() && at == a.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reloadable_row_has_a_cell_of_the_scoreboard() {
+        for (row, _) in Knobs::live() {
+            let settings = Settings::default();
+            let mut knobs = Knobs::default();
+            let value = if row.unit == "TIME" { "9s" } else { "7" };
+            assert_eq!((row.set)(&mut knobs, value), Ok(()), "{}", row.name);
+            InForce(&settings).put(&knobs);
+            let shown = InForce(&settings).rows();
+            let expected = Knobs::live().map(|(row, _)| (row.name.to_owned(), (row.write)(&knobs)));
+            assert_eq!(shown, expected.collect::<Vec<_>>(), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_force_is_read() {
+        let settings = Settings::default();
+        let in_force = InForce(&settings);
+        let mut knobs = Knobs::default();
+        knobs.limits.write_stall = Duration::from_secs(3);
+        knobs.limits.sessions_max = Some(17);
+        in_force.put(&knobs);
+        assert_eq!(in_force.idle(), Duration::from_secs(3600));
+        assert_eq!(in_force.write_stall(), Duration::from_secs(3));
+        assert_eq!((in_force.sessions_max(), in_force.spare_min()), (Some(17), None));
+        assert_eq!(in_force.drain(), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_default_reads_as_itself_and_names_are_free() {
+        let mut names = std::collections::BTreeSet::new();
+        for row in Knobs::ROWS {
+            let mut knobs = Knobs::default();
+            if let Some(text) = (row.write)(&knobs) {
+                assert_eq!((row.set)(&mut knobs, &text), Ok(()), "{}", row.name);
+            }
+            assert_eq!(knobs, Knobs::default(), "{}", row.name);
+            assert!(!row.help.ends_with('.') && !row.help.contains("  "), "{}", row.help);
+            for name in row.aliases.iter().chain([&row.name]) {
+                assert!(names.insert(*name), "{name} is taken");
+            }
         }
     }
 }

@@ -138,7 +138,7 @@ fn place_extra<'a>(
 
 /// Checks whether a governor can see the requests, and the service can refuse them.
 fn check_governor(service: &dyn ErasedService, shape: &Shape) -> Result<(), Fault> {
-    if shape.knobs.governor != Mode::Off {
+    if shape.knobs.overload.governor != Mode::Off {
         let why = match shape.wait {
             Wait::Port => "it does not see the requests of --wait port",
             _ if service.refuses() => "",

@@ -155,13 +155,13 @@ impl Shape {
         }
         self.check_running()?;
         self.check_helpers()?;
-        if self.knobs.edge && self.wait != Wait::Epoll {
+        if self.knobs.loops.edge && self.wait != Wait::Epoll {
             return Err(Refused(format!(
                 "edge-triggered readiness belongs to epoll, found wait {}: leave --edge out",
                 self.wait
             )));
         }
-        match self.knobs.handoff {
+        match self.knobs.loops.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
             Some(_) if self.container == Container::Hybrid => Err(Refused(
                 "a process of a hybrid accepts only when a worker waits, so it has no buffer, \
@@ -178,7 +178,7 @@ impl Shape {
 
     fn check_workers(&self) -> Result<(), Refused> {
         let refuse = |reason: String| Err(Refused(reason));
-        let most = self.knobs.sessions_max;
+        let most = self.knobs.limits.sessions_max;
         if self.container.is_per_connection() {
             if self.workers > 0 {
                 return refuse(format!(
@@ -243,15 +243,15 @@ mod tests {
         let crowd = Shape { workers: 3, ..Shape::preset("epoll", 1).expect("a preset") };
         assert!(crowd.check().expect_err("solo has one").to_string().contains("--container"));
         let mut narrow = Shape::preset("prefork", 1).expect("a preset");
-        narrow.knobs.sessions_max = Some(narrow.workers);
+        narrow.knobs.limits.sessions_max = Some(narrow.workers);
         assert_eq!(narrow.check(), Ok(()));
-        narrow.knobs.sessions_max = Some(3);
+        narrow.knobs.limits.sessions_max = Some(3);
         assert!(narrow.check().expect_err("16 workers").to_string().contains("--workers 3"));
         let mut edge = Shape::preset("uring", 1).expect("a preset");
-        edge.knobs.edge = true;
+        edge.knobs.loops.edge = true;
         assert!(edge.check().is_err());
         let mut each = Shape::preset("thread", 1).expect("a preset");
-        each.knobs.sessions_max = Some(WORKERS_MAX + 1);
+        each.knobs.limits.sessions_max = Some(WORKERS_MAX + 1);
         assert!(each.check().expect_err("a slot each").to_string().contains("slot"));
         each = Shape { workers: 4, ..Shape::preset("fork", 1).expect("a preset") };
         assert!(each.check().expect_err("own workers").to_string().contains("--max-connections 4"));

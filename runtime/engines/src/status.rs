@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The layout of [`Sample`]; a reader of another version must not guess.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// A server at one instant. Times are in nanoseconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,12 +79,8 @@ pub struct Limits {
     pub policy: Option<String>,
     /// The least and the most idle workers, where processes come and go.
     pub spare: Option<(usize, usize)>,
-    /// The longest time without a byte on a connection.
-    pub idle_ns: u64,
-    /// The longest time in which a peer may take no output.
-    pub write_stall_ns: u64,
-    /// The longest drain.
-    pub drain_ns: u64,
+    /// The settings that a reload changes, by the names of their flags; without a value: unset.
+    pub settings: Vec<(String, Option<String>)>,
     /// The number of changes of the settings.
     pub edition: u32,
 }

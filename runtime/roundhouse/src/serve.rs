@@ -335,7 +335,7 @@ impl<S: Service + Send + 'static> Server<S> {
     fn shape(&self) -> Result<Shape, Fault> {
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let mut shape = Shape::preset(&self.engine, cores).map_err(Fault::Refused)?;
-        shape.knobs.drain = self.drain.unwrap_or(shape.knobs.drain);
+        shape.knobs.limits.drain = self.drain.unwrap_or(shape.knobs.limits.drain);
         self.check(&shape)?;
         Ok(shape)
     }

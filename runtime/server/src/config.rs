@@ -4,8 +4,9 @@
 //! same values as flags, with the same defaults and the same errors, and a new flag needs no line
 //! here. Flags on the command line win. Two formats: TOML in files named `*.toml`, and `name
 //! = value` with comments ([`wire::conf`]) in all others, in any encoding. Names may be written as
-//! flags (`max-connections`), with underscores or in camel case; the names of a published game
-//! server's settings (`ipAddress`, `maxClient`) are understood too.
+//! flags (`max-connections`), with underscores or in camel case; the other names of a flag count
+//! too, such as those of a published game server (`ipAddress`, `maxClient`) and of Apache
+//! (`ThreadsPerChild`).
 //!
 //! A command takes a file if it flattens [`ConfigArg`].
 
@@ -19,6 +20,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use language::Level;
 use wire::conf::{self, Settings};
 
+use crate::help;
+
 /// The id of the flag.
 const CONFIG: &str = "config";
 
@@ -29,19 +32,6 @@ pub struct ConfigArg {
     #[arg(id = CONFIG, long = CONFIG, value_name = "FILE", help_heading = Resettable::Reset)]
     _file: Option<PathBuf>,
 }
-
-/// Other names for options, used if the command has no option of the first name.
-const ALIASES: &[(&str, &str)] = &[
-    ("ip-address", "host"),
-    ("server-port", "port"),
-    ("worker-thread", "workers"),
-    ("worker-threads", "workers"),
-    ("running-thread", "running"),
-    ("running-threads", "running"),
-    ("max-client", "max-connections"),
-    ("max-clients", "max-connections"),
-    ("book", "index"),
-];
 
 /// How similar a name must be to be suggested, from 0 to 1.
 const ALIKE_MIN: f64 = 0.7;
@@ -54,10 +44,16 @@ pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
 
 /// [`parse`] by a grammar that says more than that of the type.
 pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
-    let (words, file) = match expanded(&command, std::env::args_os().collect()) {
-        Ok(found) => found,
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let wants_all = help::wants_all(&typed);
+    let (words, file) = match expanded(&command, typed) {
+        Ok(expanded) => expanded,
         Err(error) => exit(&command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
     };
+    command = help::shown(command, wants_all);
+    if let Some(catalogue) = language::chosen() {
+        command = help::spoken(command, catalogue);
+    }
     let parsed = command.try_get_matches_from_mut(words);
     let parsed = parsed.inspect(|matches| {
         let is_set = |id| matches.try_get_one(id).ok().flatten().is_some_and(|it: &bool| *it);
@@ -77,56 +73,22 @@ pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
     }
 }
 
-/// Clap's own words in a help.
-const OWN_WORDS: [&str; 14] = [
-    "Print this message or the help of the given subcommand(s)",
-    "Print help (see more with '--help')",
-    "Print help (see a summary with '-h')",
-    "Print help",
-    "Print version",
-    "Possible values:",
-    "Usage:",
-    "Options:",
-    "Arguments:",
-    "Commands:",
-    "[default:",
-    "[possible values:",
-    "[aliases:",
-    "[alias:",
-];
-
-/// Prints a help or a mistake of the command line in the chosen language, and exits.
+/// Prints a help, or a mistake of the command line in the chosen language, and exits.
 fn exit(error: &clap::Error) -> ! {
-    if language::chosen().is_none() {
+    if language::chosen().is_none() || !error.use_stderr() {
         error.exit();
     }
-    let text = error.render();
-    if error.use_stderr() {
-        anstream::eprint!("{}", language::tr(&text.to_string()));
-    } else {
-        let help = text.ansi().to_string();
-        let put = |help: String, word: &&str| help.replace(*word, &language::tr(word));
-        // The possible values of an option, `- name: help`, are not in reach of a grammar.
-        let value = |line: &str| {
-            let (name, help) =
-                line.trim_start().starts_with("- ").then(|| line.split_once(": "))??;
-            Some(format!("{name}: {}", language::tr(help)))
-        };
-        let help = OWN_WORDS.iter().fold(help, put);
-        for line in help.split_inclusive('\n') {
-            anstream::print!("{}", value(line).as_deref().unwrap_or(line));
-        }
-    }
+    anstream::eprint!("{}", language::tr(&error.render().to_string()));
     std::process::exit(error.exit_code());
 }
 
-/// Parses the command line of this process again by `command`, with the present options of its
-/// file, and returns the matches of the innermost subcommand.
+/// Parses the command line `words` by `command`, with the present options of its file, and returns
+/// the matches of the innermost subcommand.
 ///
 /// # Errors
 /// The file has a mistake, or the command line is wrong with its options.
-pub fn again(command: Command) -> Result<ArgMatches> {
-    let (words, _) = expanded(&command, std::env::args_os().collect())?;
+pub fn again(command: Command, words: &[OsString]) -> Result<ArgMatches> {
+    let (words, _) = expanded(&command, words.to_vec())?;
     // The message has many lines, for a terminal; the first one names the error.
     let wrong = |error: clap::Error| {
         let text = error.to_string();
@@ -283,19 +245,21 @@ fn named<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
         .get_arguments()
         .filter(|arg| arg.get_id() != CONFIG && arg.get_long().is_some() && !arg.is_hide_set())
         .collect();
-    let of = |name: &str| options.iter().copied().find(|arg| arg.get_long() == Some(name));
-    let alias = || {
-        let (_, other) = ALIASES.iter().find(|(alias, _)| *alias == wanted)?;
-        of(other)
+    let find = |is_named: &dyn Fn(&Arg) -> bool| options.iter().copied().find(|arg| is_named(arg));
+    let is_alias = |arg: &Arg, is_named: &dyn Fn(&str) -> bool| {
+        arg.get_all_aliases().is_some_and(|aliases| aliases.into_iter().any(is_named))
     };
-    if let Some(arg) = of(&wanted).or_else(alias) {
+    let found = find(&|arg| arg.get_long() == Some(&wanted))
+        .or_else(|| find(&|arg| is_alias(arg, &|alias| alias == wanted)))
+        .or_else(|| find(&|arg| is_alias(arg, &|alias| kebab(alias) == wanted)));
+    if let Some(arg) = found {
         return Ok(arg);
     }
     let likeness = |arg: &&Arg| strsim::jaro(arg.get_long().unwrap_or_default(), &wanted);
     let nearest = options.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     let advice = match nearest.filter(|arg| likeness(arg) >= ALIKE_MIN) {
         Some(arg) => format!("did you mean `{}`?", arg.get_long().unwrap_or_default()),
-        None => "`--help` lists the options".to_owned(),
+        None => "`--help-all` lists the options".to_owned(),
     };
     bail!("expected the name of an option of `{}`, found `{name}`; {advice}", command.get_name())
 }
@@ -438,7 +402,7 @@ mod tests {
         check_refused("f.txt", "\nengin = x", ":2:1: expected the name of an option of `serve`");
         check_refused("f.txt", "engin = x", "found `engin`; did you mean `engine`?");
         check_refused("f.txt", "maxConnection = 1", "did you mean `max-connections`?");
-        check_refused("f.txt", "qqq = 1", "`--help` lists");
+        check_refused("f.txt", "qqq = 1", "`--help-all` lists");
         check_refused("f.txt", "config = x", "found `config`");
         check_refused("f.txt", "hidden = 1", "found `hidden`");
         check_refused("f.txt", "verbose = 2", ":1:11: expected `verbose` to be 1, true, yes, on");

@@ -7,22 +7,22 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `options` | the flags, and the [`engines::Shape`] that they make |
+//! | `options` | the flags, many of them rows of [`engines::Knobs`], and the shape that they make |
 //! | `run` | the life of the process around [`engines::run`] |
 //! | `certificate` | the certificates of TLS |
 //! | `config` | `--config FILE`: options from a file |
+//! | `help` | the flags that a help shows, and its language |
 //! | `reload` | the options that change while the server runs |
 //! | `admin` | where the administration is, and its answers |
-//! | `apache` | the directives of an Apache configuration about workers |
 //! | `console` | an operator's keys |
 //! | `notify` | signs of life for systemd |
 //! | `welcome` | the lines of a server that a person has started |
 
 pub mod admin;
-mod apache;
 pub mod certificate;
 pub mod config;
 mod console;
+pub mod help;
 mod notify;
 mod options;
 mod reload;
@@ -30,6 +30,6 @@ mod run;
 mod welcome;
 
 pub use console::Keys;
-pub use options::library::LibraryArgs;
+pub use options::console::ConsoleArgs;
 pub use options::{ServerArgs, WatchArgs};
 pub use run::{Beside, ServiceInstance};

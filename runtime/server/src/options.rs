@@ -1,30 +1,29 @@
-//! The flags of every server: address, engine, limits, administration, and the engine that they
-//! make together.
+//! The flags of every server, and the shape that they make together.
+//!
+//! The settings of engines come from their table ([`knobs`]). The flags here belong to the process
+//! around them: address, engine, administration, TLS, WebSocket. A flag that few users need is
+//! hidden from the short help (`hide_short_help`); `--help-all` shows it.
 
-pub mod library;
-mod rings;
-mod staff;
+pub mod console;
+mod knobs;
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::governor::Mode;
-use engines::{Accept, Address, Container, Handover, Knobs, Refused, Shape, Staff, Wait};
+use engines::{Accept, Address, Container, Handover, Refused, Shape, Wait};
 use memory::{Placement, Region};
 use seam::Share;
-use wire::conf::span;
 use wire::http::host::is_origin;
 use wire::websocket::{MessageKind, WebSocketOptions};
 
 use crate::admin::Place;
 use crate::certificate::CertificateArgs;
 use crate::config::ConfigArg;
-use rings::RingArgs;
-pub(crate) use rings::report as rings_report;
-use staff::StaffArgs;
+pub(crate) use knobs::KnobArgs;
+#[cfg(test)]
+pub(crate) use knobs::other;
 
 /// The flags that every service has.
 #[derive(clap::Args)]
@@ -34,22 +33,26 @@ pub struct ServerArgs {
     engine: String,
     /// The address to listen on; a name of it, such as localhost, of which the first IPv4 address
     /// counts, or else the first IPv6 address; or unix:PATH, a socket in the file system
-    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS", alias = "ip-address")]
     host: Host,
     /// Permissions of the socket of --host unix:PATH, in octal, such as 660 [default: the umask's]
-    #[arg(long, value_name = "MODE", value_parser = octal)]
+    #[arg(long, value_name = "MODE", value_parser = octal, hide_short_help = true)]
     socket_mode: Option<u32>,
     /// The port to listen on; 0 picks one
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", alias = "server-port")]
     pub port: Option<u16>,
     #[command(flatten)]
     _config: ConfigArg,
     #[command(flatten)]
     axes: AxisArgs,
+    /// Number of workers; where they come and go, the most at one time (MaxRequestWorkers)
+    /// [default: the engine's]
+    #[arg(long, value_name = "N", help_heading = "Workers")]
+    #[arg(aliases = ["MaxRequestWorkers", "MaxClients", "worker-thread", "worker-threads"])]
+    workers: Option<usize>,
+    /// The settings of the engine.
     #[command(flatten)]
-    staff: StaffArgs,
-    #[command(flatten)]
-    limits: LimitArgs,
+    pub knobs: KnobArgs,
     /// How the server is watched.
     #[command(flatten)]
     pub watch: WatchArgs,
@@ -58,8 +61,6 @@ pub struct ServerArgs {
     pub certificate: CertificateArgs,
     #[command(flatten)]
     websocket: WebSocketArgs,
-    #[command(flatten)]
-    rings: RingArgs,
 }
 
 /// How pages reach the service.
@@ -72,11 +73,12 @@ struct WebSocketArgs {
     websocket: bool,
     /// The type of messages: text (each a line, also without its newline) or binary [default: text
     /// for a service of lines]
-    #[arg(long, value_name = "KIND", requires = "websocket")]
+    #[arg(long, value_name = "KIND", requires = "websocket", hide_short_help = true)]
     websocket_messages: Option<MessageKind>,
     /// Let pages of this origin connect, or all with *; may be repeated [default: pages of the
     /// address that they connect to]
     #[arg(long, value_name = "ORIGIN", requires = "websocket", value_parser = origin)]
+    #[arg(hide_short_help = true)]
     websocket_origin: Vec<String>,
 }
 
@@ -90,80 +92,21 @@ fn origin(text: &str) -> Result<String, String> {
     ))
 }
 
-/// The architecture's axes, and how its loops work.
+/// The architecture's axes.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Architecture")]
 struct AxisArgs {
     /// Where workers live: solo, helped, threads, processes, thread-per-connection,
     /// process-per-connection, hybrid [default: the engine's]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     container: Option<Container>,
     /// How workers get connections: shared, lock, exclusive, reuseport, handoff, pass [default: the
     /// engine's]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     accept: Option<Accept>,
     /// How a worker waits: blocking, select, poll, epoll, uring, port [default: the engine's]
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     wait: Option<Wait>,
-    /// Connections that may wait between an acceptor and its workers (accept handoff)
-    #[arg(long, value_name = "N")]
-    handoff: Option<usize>,
-    /// Helper threads of each loop, for work that would block it; 0: the loop does the work itself
-    /// and its other connections wait [default: 4, started when needed; amped: 16, at the start]
-    #[arg(long, value_name = "N")]
-    helpers: Option<usize>,
-    /// Edge-triggered readiness (epoll only)
-    #[arg(long)]
-    edge: bool,
-}
-
-/// Limits of a client, in size and time.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Limits")]
-struct LimitArgs {
-    /// Length of the kernel's accept queue [default: 4096] (ListenBacklog)
-    #[arg(long, value_name = "N", alias = "ListenBacklog")]
-    backlog: Option<u32>,
-    /// Connections at one time; more wait in the accept queue
-    #[arg(long, value_name = "N")]
-    max_connections: Option<usize>,
-    /// Close a connection on which nothing moves for this long
-    #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
-    idle: Duration,
-    /// Close a connection whose client takes longer than this for one request, from its first byte
-    /// to its last
-    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
-    request_time: Duration,
-    /// Probe a peer that has been silent for this long, and close the connection after twice the
-    /// time without an answer; 0: never probe (SO_KEEPALIVE)
-    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
-    keepalive: Duration,
-    /// Cut off a client that accepts no output for this long
-    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
-    write_stall: Duration,
-    /// Cut off a client that accepts waiting output more slowly than this over the time of
-    /// --write-stall, in bytes a second; 0: never
-    #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
-    write_rate: u64,
-    /// Memory for the waiting input and output of all connections, in bytes; above it the server
-    /// closes those that hold most for longest; 0: any [default: a quarter of the memory of the
-    /// machine or the control group]
-    #[arg(long, value_name = "BYTES")]
-    memory_max: Option<u64>,
-    /// Unsent bytes that the kernel may hold for a connection until the client has accepted a MiB;
-    /// 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
-    #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
-    unsent_max: u32,
-    /// Under overload, refuse requests that could not be answered in time: off, advise (decide and
-    /// report only) or on; for http, files, stock and media, on engines with no --wait port
-    #[arg(long, default_value = "off", value_name = "MODE")]
-    governor: Mode,
-    /// The response time that --governor holds
-    #[arg(long, default_value = "100ms", value_parser = span, value_name = "TIME")]
-    deadline: Duration,
-    /// How long a stop may take before it is forced
-    #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
-    drain: Duration,
 }
 
 /// How the server is watched, ordered about and replaced.
@@ -176,11 +119,11 @@ pub struct WatchArgs {
     #[arg(long, value_name = "PLACE")]
     pub(crate) admin: Option<Place>,
     /// Let --admin be an address that other machines reach; any of them can then stop the server
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) admin_anywhere: bool,
     /// Keep the state in shared memory, so that SIGUSR2 can hand it and the listeners over to the
     /// program's next version (worker processes share it anyway)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     upgradable: bool,
     /// Say in JSON that the server is ready, also on a terminal
     #[arg(long)]
@@ -192,7 +135,7 @@ pub struct WatchArgs {
     #[arg(long)]
     pub verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub timer: bool,
 }
 
@@ -303,52 +246,32 @@ impl ServerArgs {
             shape.workers = Shape::usual_workers(container, cores);
             shape.container = container;
         }
-        self.staff.apply(&mut shape)?;
+        shape.workers = self.workers.unwrap_or(shape.workers);
         shape.accept = self.axes.accept.unwrap_or(shape.accept);
         shape.wait = self.axes.wait.unwrap_or(shape.wait);
-        self.staff.man_port(&mut shape)?;
-        let knobs = &mut shape.knobs;
-        knobs.edge = self.axes.edge;
-        knobs.helpers = self.axes.helpers;
-        knobs.handoff = self.axes.handoff;
-        (knobs.ring, knobs.tactics) = self.rings.chosen();
-        let limits = &self.limits;
-        knobs.backlog = limits.backlog.unwrap_or(knobs.backlog);
-        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
-        knobs.idle = limits.idle;
-        (knobs.request_time, knobs.keepalive) = (limits.request_time, limits.keepalive);
-        knobs.write_stall = limits.write_stall;
-        knobs.write_rate = limits.write_rate;
-        knobs.memory_max = limits.memory_max.unwrap_or_else(|| sys::limits::memory() / 4);
-        knobs.unsent_max = limits.unsent_max;
-        knobs.drain = limits.drain;
-        (knobs.governor, knobs.objective) = (limits.governor, limits.deadline);
+        shape.knobs = self.knobs.0.clone();
+        shape.knobs.limits.memory_max.get_or_insert_with(|| sys::limits::memory() / 4);
+        self.man_port(&mut shape)?;
         shape.check()?;
-        if let Some(words) = self.staff.corrections(&shape) {
+        if let Some(words) = correction(&shape) {
             language::info!("{words}");
         }
         Ok(shape)
     }
 
-    /// Puts the settings that can change while workers serve into `shape`.
-    ///
-    /// # Errors
-    /// A file that the flags name has a mistake, or the settings do not fit together.
-    pub fn renew(&self, shape: &mut Shape) -> Result<(), Refused> {
-        let mut fresh = shape.clone();
-        self.staff.apply(&mut fresh)?;
-        let (knobs, limits) = (&mut fresh.knobs, &self.limits);
-        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
-        knobs.idle = limits.idle;
-        knobs.write_stall = limits.write_stall;
-        knobs.drain = limits.drain;
-        fresh.check()?;
-        let Staff { spare_min, spare_max, .. } = fresh.knobs.staff;
-        shape.knobs.staff = Staff { spare_min, spare_max, ..shape.knobs.staff };
-        shape.knobs.sessions_max = fresh.knobs.sessions_max;
-        shape.knobs.idle = fresh.knobs.idle;
-        shape.knobs.write_stall = fresh.knobs.write_stall;
-        shape.knobs.drain = fresh.knobs.drain;
+    /// Makes a port's threads its workers.
+    fn man_port(&self, shape: &mut Shape) -> Result<(), Refused> {
+        if shape.wait != Wait::Port {
+            return Ok(());
+        }
+        let Some(threads) = shape.knobs.staff.threads.take() else { return Ok(()) };
+        if let Some(workers) = self.workers.filter(|workers| *workers != threads) {
+            return Err(Refused(format!(
+                "a port's workers are its threads, found --threads {threads} and --workers \
+                 {workers}: leave one of them out"
+            )));
+        }
+        shape.workers = threads;
         Ok(())
     }
 
@@ -376,4 +299,15 @@ impl ServerArgs {
                 .with_context(|| format!("cannot place the {what} in memory")),
         }
     }
+}
+
+/// The correction of --spare-max, if there is one, for the user.
+fn correction(shape: &Shape) -> Option<String> {
+    let (wanted, in_force) = (shape.knobs.staff.spare_max?, shape.staffing()?.terms.spare_max);
+    (wanted != in_force).then(|| {
+        format!(
+            "--spare-max {wanted} is taken as {in_force}: the least spare and one process more, or \
+             each new process would be one too many"
+        )
+    })
 }

@@ -9,14 +9,11 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::{ArgMatches, FromArgMatches};
-use engines::{Reload, Shape};
+use engines::{Knobs, Reload, Shape};
 
 use crate::config;
-use crate::options::ServerArgs;
+use crate::options::KnobArgs;
 
-/// Options that can change while workers serve.
-const ADOPTED: &[&str] =
-    &["idle", "write_stall", "drain", "max_connections", "spare_min", "spare_max"];
 /// Options whose value names a file that is read again; another name changes nothing else.
 const FILES: &[&str] = &["config"];
 
@@ -26,18 +23,23 @@ type Options = BTreeMap<String, Vec<OsString>>;
 /// Reloads a server.
 pub(crate) struct Reloader {
     grammar: fn() -> clap::Command,
+    words: Vec<OsString>,
     options: Options,
     shape: Shape,
 }
 
 impl Reloader {
-    /// Remembers the options that the server was started with.
+    /// Remembers the options that the server was started with, by the command line `words`.
     ///
     /// # Errors
     /// The command line cannot be parsed again, which is a bug.
-    pub fn new(shape: &Shape, grammar: fn() -> clap::Command) -> Result<Reloader> {
-        let options = options(&config::again(grammar())?);
-        Ok(Reloader { grammar, options, shape: shape.clone() })
+    pub fn new(
+        shape: &Shape,
+        grammar: fn() -> clap::Command,
+        words: Vec<OsString>,
+    ) -> Result<Reloader> {
+        let options = options(&config::again(grammar(), &words)?);
+        Ok(Reloader { grammar, words, options, shape: shape.clone() })
     }
 
     /// Reads the command line and its file, and reports what changed.
@@ -52,10 +54,11 @@ impl Reloader {
     }
 
     fn read(&mut self) -> Result<Reload> {
-        let leaf = config::again((self.grammar)())?;
+        let leaf = config::again((self.grammar)(), &self.words)?;
         let fresh = options(&leaf);
         let mut shape = self.shape.clone();
-        ServerArgs::from_arg_matches(&leaf)?.renew(&mut shape)?;
+        KnobArgs::from_arg_matches(&leaf)?.renew(&mut shape)?;
+        let is_live = |name: &str| Knobs::live().any(|(row, _)| row.name == name);
         let mut words = Vec::new();
         for (name, now) in &fresh {
             let before = self.options.get(name).map_or(&[][..], Vec::as_slice);
@@ -63,7 +66,7 @@ impl Reloader {
                 continue;
             }
             let (flag, now, before) = (name.replace('_', "-"), written(now), written(before));
-            words.push(match ADOPTED.contains(&name.as_str()) {
+            words.push(match is_live(&flag) {
                 true => format!("{flag} is {now}, was {before}"),
                 false => format!(
                     "{flag} stays {before}: {now} needs a restart, or SIGUSR2 with --upgradable"
@@ -72,7 +75,7 @@ impl Reloader {
         }
         // An option that needs a restart is reported at each reload until it is as it was.
         for (name, now) in fresh {
-            if ADOPTED.contains(&name.as_str()) {
+            if is_live(&name) {
                 self.options.insert(name, now);
             }
         }
@@ -99,6 +102,53 @@ fn written(values: &[OsString]) -> String {
         values => {
             let words: Vec<_> = values.iter().map(|it| it.to_string_lossy()).collect();
             words.join(" ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{ServerArgs, other};
+    use clap::{Args, Command};
+    use testkit::Folder;
+
+    fn grammar() -> Command {
+        ServerArgs::augment_args(Command::new("x"))
+    }
+
+    /// The file of `row` with a value that is not its default: in a reload it takes effect, or is
+    /// refused with the reason.
+    #[test]
+    fn each_row_is_a_key_that_a_reload_adopts_or_refuses_by_name() {
+        // Where processes come and go every reloadable setting has an effect.
+        let start = ["x", "--engine=worker", "--config"].map(OsString::from);
+        for row in Knobs::ROWS {
+            let (folder, file) = Folder::with("server.toml", "");
+            let words = [&start[..], &[file.clone().into_os_string()]].concat();
+            let leaf = config::again(grammar(), &words).expect("an empty file");
+            let shape = ServerArgs::from_arg_matches(&leaf).expect("flags").shape();
+            let shape = shape.expect("a shape");
+            let mut reloader = Reloader::new(&shape, grammar, words).expect("parsed before");
+            let value = match row.name {
+                // The band of spare workers must hold a whole process.
+                "spare-max" => "400".to_owned(),
+                "max-connections" => "900".to_owned(),
+                _ => other(row),
+            };
+            folder.file("server.toml", format!("{} = '{value}'", row.name.replace('-', "_")));
+            let Reload { knobs, words } = reloader.reload();
+            let knobs = knobs.unwrap_or_else(|| panic!("{}: {words:?}", row.name));
+            let (now, before) = ((row.write)(&knobs), (row.write)(&shape.knobs));
+            let [said] = &words[..] else { panic!("{}: {words:?}", row.name) };
+            if row.live.is_some() {
+                assert_eq!(now.as_ref(), Some(&value), "{}", row.name);
+                assert!(said.starts_with(&format!("{} is {value}, was ", row.name)), "{said}");
+            } else {
+                assert_eq!(now, before, "{}", row.name);
+                assert!(said.starts_with(&format!("{} stays ", row.name)), "{said}");
+                assert!(said.ends_with("needs a restart, or SIGUSR2 with --upgradable"), "{said}");
+            }
         }
     }
 }

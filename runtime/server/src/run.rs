@@ -11,7 +11,7 @@ use ::layers::websocket::WebSocket;
 use anyhow::Result;
 use engines::{
     Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Refused,
-    Renew, Report, Server, Shape, Started, StateStore, Wait,
+    Renew, Report, Rings, Server, Shape, Started, StateStore, Tactics, Wait,
 };
 use memory::Region;
 use seam::{Datagrams, Service};
@@ -20,7 +20,7 @@ use wire::websocket::WebSocketOptions;
 use crate::admin::{self, Front, Place};
 use crate::certificate::{self, Certificates};
 use crate::notify::{self, Manager};
-use crate::options::{ServerArgs, rings_report};
+use crate::options::ServerArgs;
 use crate::reload::Reloader;
 use crate::welcome::welcome;
 
@@ -52,8 +52,7 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
     where
         'a: 'b,
     {
-        let ServiceInstance { name, port, tries, state, assets, .. } = *self;
-        let ServiceInstance { handover, grammar, facts, .. } = *self;
+        let Self { name, port, tries, state, assets, handover, grammar, facts, .. } = *self;
         ServiceInstance { name, port, tries, service, state, assets, handover, grammar, facts }
     }
 }
@@ -158,7 +157,7 @@ impl ServerArgs {
                 manager.ready(&format!("{} on {}", instance.name, ready.listening));
             }
         };
-        let mut reloader = Reloader::new(shape, instance.grammar)?;
+        let mut reloader = Reloader::new(shape, instance.grammar, std::env::args_os().collect())?;
         let handler = door.map(|door| {
             let front = Front { service: instance.name, address: door.address() };
             (door, Box::new(front) as Box<dyn AdminHandler>)
@@ -213,6 +212,23 @@ fn announcement(
         line[name] = (*value).into();
     }
     format!("{line}\n")
+}
+
+/// The settings of the rings for the line of JSON; flags that the kernel lacks are also printed
+/// (stderr).
+fn rings_report(rings: &Rings) -> serde_json::Value {
+    let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
+    if !refused.is_empty() {
+        language::info!("this kernel's io_uring lacks {}: serving without", refused.join(", "));
+    }
+    serde_json::json!({
+        "flags": flags,
+        "refused": refused,
+        "recv": recv.to_string(),
+        "send": send.to_string(),
+        "accept": accept.map(|how| how.to_string()),
+        "close": close.to_string(),
+    })
 }
 
 fn leave(report: &Report) -> ExitCode {

@@ -70,8 +70,8 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     }
     for name in SETTINGS {
         let text = format!(
-            "// Options of roundhouse@{name}: any of `roundhouse serve {name} --help` without the\n\
-             // dashes, as `name = value`. Then: systemctl reload roundhouse@{name}\n\n\
+            "// Options of roundhouse@{name}: any of `roundhouse serve {name} --help-all` without\n\
+             // the dashes, as `name = value`. Then: systemctl reload roundhouse@{name}\n\n\
              // host = 0.0.0.0\n"
         );
         files.add(&format!("etc/roundhouse/{name}.conf"), 0o644, text.into());

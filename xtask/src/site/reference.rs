@@ -55,9 +55,15 @@ fn commands(site: &Site, binary: &Path) -> anyhow::Result<String> {
     for words in &pages {
         let mut all: Vec<&str> = words.split_whitespace().collect();
         all.push("--help");
+        let mut help = said(binary, &all)?;
+        if help.contains("--help-all") {
+            all.pop();
+            all.push("--help-all");
+            help = said(binary, &all)?;
+        }
         let title = format!("roundhouse {words}");
         let path = format!("reference/{}.md", title.trim().replace(' ', "-"));
-        site.write(&path, format!("# {title}\n\n```text\n{}```\n", said(binary, &all)?))?;
+        site.write(&path, format!("# {title}\n\n```text\n{help}```\n"))?;
         let indent = if words.is_empty() { "" } else { "  " };
         _ = writeln!(summary, "{indent}- [{}]({path})", title.trim());
     }

@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("seam", "clock", ""),
     ("memory", "seam sys stats", ""),
     ("layers", "seam wire", "echo memory sim stats"),
-    ("engines", "language seam sys memory stats", "sim testkit"),
+    ("engines", "language seam sys memory stats wire", "sim testkit"),
     ("pacing", "engines memory seam sys", "stats testkit"),
     ("sim", "seam stats", ""),
     ("server", "engines language layers memory seam sys wire", "testkit"),

@@ -44,7 +44,7 @@ impl Lanes {
     pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
-        let slots = shape.knobs.handoff.unwrap_or(SLOTS);
+        let slots = shape.knobs.loops.handoff.unwrap_or(SLOTS);
         let lane = |_| Ok(Lane { buffer: Buffer::new(slots), bell: EventFd::new()? });
         let lanes = (0..count).map(lane).collect::<io::Result<_>>()?;
         Ok(Lanes { lanes, slots, own, modest })

@@ -32,12 +32,12 @@ fn blocks(shape: &Shape) -> bool {
 /// The options of `each` listeners of a shape.
 pub fn options(shape: &Shape, each: usize) -> ListenOptions {
     ListenOptions {
-        backlog: shape.knobs.backlog,
+        backlog: shape.knobs.limits.backlog,
         reuse_port: each > 1,
-        nodelay: shape.knobs.nodelay,
+        nodelay: shape.knobs.limits.nodelay,
         nonblocking: !blocks(shape),
-        keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
-        unsent_max: Some(shape.knobs.unsent_max).filter(|bytes| *bytes > 0),
+        keepalive: Some(shape.knobs.limits.keepalive).filter(|silence| !silence.is_zero()),
+        unsent_max: Some(shape.knobs.limits.unsent_max).filter(|bytes| *bytes > 0),
     }
 }
 

@@ -94,7 +94,7 @@ impl<'a, X> EventLoop<'a, X> {
     pub fn new(context: &'a WorkerContext<'a>) -> EventLoop<'a, X> {
         let now = context.now();
         let sweep_every = sweep_every(context);
-        let (table, buffers) = prepared(context);
+        let (table, buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS));
         EventLoop {
             context,
             table,
@@ -335,21 +335,6 @@ impl<'a, X> EventLoop<'a, X> {
         }
         changed
     }
-}
-
-/// A table and buffers, with memory for the sessions that are to be prepared. The memory is touched
-/// now, so that the first clients do not wait for page faults.
-fn prepared<X>(context: &WorkerContext<'_>) -> (Table<Connection<X>>, Buffers) {
-    let count = context.knobs.prepared.min(context.sessions_max());
-    let (mut table, mut buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS));
-    table.prepare(count);
-    let warm = |mut buffer: Vec<u8>| {
-        buffer.resize(buffer.capacity(), 0);
-        buffer
-    };
-    let made: Vec<_> = (0..count.min(BUFFERS)).map(|_| warm(buffers.take())).collect();
-    made.into_iter().for_each(|buffer| buffers.put(buffer));
-    (table, buffers)
 }
 
 /// The interval between two searches for overdue sessions.

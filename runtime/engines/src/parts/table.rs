@@ -23,15 +23,6 @@ impl<T> Table<T> {
         Table { shard, slots: Vec::new(), free: Vec::new(), live: 0 }
     }
 
-    /// Makes the slots for the first `count` values beforehand.
-    pub fn prepare(&mut self, count: usize) {
-        let made = self.slots.len();
-        let count = count.clamp(made, SessionId::INDEX_MAX as usize);
-        self.slots.resize_with(count, || Slot { generation: 1, value: None });
-        // Slots are taken from the end, so the first slot comes first.
-        self.free.extend((made as u32..count as u32).rev());
-    }
-
     /// The number of values.
     pub fn len(&self) -> usize {
         self.live
@@ -119,14 +110,6 @@ mod tests {
         let third = table.insert("third");
         assert_eq!((table.slots(), table.ids_within(1..9)), (2, vec![third]));
         assert_eq!((table.ids_within(0..1), table.ids_within(2..9)), (vec![second], vec![]));
-    }
-
-    #[test]
-    fn prepared_slots_are_used_from_the_first_on() {
-        let mut table = Table::new(0);
-        table.prepare(3);
-        let made: Vec<u32> = (0..4).map(|value| table.insert(value).index()).collect();
-        assert_eq!(made, [0, 1, 2, 3]);
     }
 
     #[test]

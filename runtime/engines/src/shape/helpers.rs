@@ -23,17 +23,17 @@ impl Shape {
     /// place.
     pub fn helpers(&self) -> usize {
         let usual = if self.container == Container::Helped { HELPERS_BEFOREHAND } else { HELPERS };
-        if self.has_loops() { self.knobs.helpers.unwrap_or(usual) } else { 0 }
+        if self.has_loops() { self.knobs.loops.helpers.unwrap_or(usual) } else { 0 }
     }
 
     /// The number of threads of a port that run at one time.
     pub fn running(&self) -> usize {
-        self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
+        self.knobs.staff.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
     }
 
     /// Checks the number of running threads.
     pub(crate) fn check_running(&self) -> Result<(), Refused> {
-        match self.knobs.running {
+        match self.knobs.staff.running {
             Some(_) if self.wait != Wait::Port => Err(Refused(format!(
                 "--running belongs to wait port, found wait {}: leave it out, or say --engine port",
                 self.wait
@@ -50,7 +50,7 @@ impl Shape {
 
     /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
-        match (self.knobs.helpers, self.wait) {
+        match (self.knobs.loops.helpers, self.wait) {
             (Some(_), Wait::Blocking | Wait::Parked) => Err(Refused(format!(
                 "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
                  say --engine epoll",
@@ -81,7 +81,7 @@ mod tests {
     #[track_caller]
     fn check(engine: &str, helpers: Option<usize>, running: Option<usize>, wanted: &str) {
         let mut shape = Shape::preset(engine, 2).expect("a preset");
-        (shape.knobs.helpers, shape.knobs.running) = (helpers, running);
+        (shape.knobs.loops.helpers, shape.knobs.staff.running) = (helpers, running);
         let found = shape.check().map_or_else(|refused| refused.to_string(), |()| String::new());
         assert_eq!(found.is_empty(), wanted.is_empty(), "{engine}: {found}");
         assert!(found.contains(wanted), "{engine}: expected {wanted:?}, found {found}");

@@ -152,7 +152,7 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::staff::Staff;
+    use crate::knobs::Staff;
 
     fn worker(staff: Staff, workers: usize) -> Shape {
         let mut shape = Shape::preset("worker", 2).expect("a preset");

@@ -30,6 +30,11 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 
 impl<C: Crew> Supervisor<'_, C> {
+    /// The longest drain, by the settings in force.
+    pub(super) fn drain(&self) -> Duration {
+        self.common.in_force().drain()
+    }
+
     /// Stops the server: the first call drains, the second forces.
     pub(super) fn stop(&mut self) {
         let now = clock();
@@ -39,7 +44,7 @@ impl<C: Crew> Supervisor<'_, C> {
         self.stopping.stopped_at = Some(now);
         match self.phase() {
             Phase::Ready if self.stopping.closing.is_none() => self.close_listeners(now),
-            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.stopping.drain),
+            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain()),
             Phase::Ready => {
                 self.stopping.closing = None;
                 self.force("stopped twice");
@@ -70,7 +75,7 @@ impl<C: Crew> Supervisor<'_, C> {
         }
         self.stopping.deadline = None;
         match self.phase() {
-            Phase::Leaving => self.enter(Phase::Draining, self.stopping.drain),
+            Phase::Leaving => self.enter(Phase::Draining, self.drain()),
             // On a busy machine workers may still be ending, though there is nothing to cut.
             Phase::Draining if self.is_vacant() => self.enter(Phase::Forced, GRACE),
             Phase::Draining => self.force("the time to drain is over"),
@@ -104,7 +109,7 @@ impl<C: Crew> Supervisor<'_, C> {
             for socket in &listeners.sockets {
                 let _ = socket::deafen_datagrams(socket);
             }
-            self.enter(Phase::Draining, self.stopping.drain);
+            self.enter(Phase::Draining, self.drain());
             return;
         }
         let shut_out = || match &listeners.file {
@@ -116,11 +121,11 @@ impl<C: Crew> Supervisor<'_, C> {
             None => listeners.sockets.iter().all(|listener| socket::deafen(listener).is_ok()),
         };
         if !are_ours || !shut_out() {
-            self.enter(Phase::Draining, self.stopping.drain);
+            self.enter(Phase::Draining, self.drain());
             return;
         }
         self.common.board.set_deaf();
-        let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.stopping.drain));
+        let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.drain()));
         self.stopping.closing = Some(Closing { from, until, looks_at: from.min(until) });
     }
 
@@ -133,10 +138,10 @@ impl<C: Crew> Supervisor<'_, C> {
         closing.looks_at = now + LOOK;
         let Closing { from, until, .. } = *closing;
         let is_due = now >= until || (now >= from && self.queue().length == 0);
-        let is_patient = now < from + HANDSHAKES.min(self.stopping.drain);
+        let is_patient = now < from + HANDSHAKES.min(self.drain());
         if is_due && !(is_patient && self.has_handshakes()) {
             self.stopping.closing = None;
-            self.enter(Phase::Draining, self.stopping.drain);
+            self.enter(Phase::Draining, self.drain());
         }
     }
 

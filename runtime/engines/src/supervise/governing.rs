@@ -63,8 +63,13 @@ impl Sums {
 /// The governor of a shape, if it has one.
 pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
     let knobs = &shape.knobs;
-    (knobs.governor != Mode::Off).then(|| Governing {
-        governor: Governor::new(knobs.governor, knobs.objective, sys::cpu::count(), now),
+    (knobs.overload.governor != Mode::Off).then(|| Governing {
+        governor: Governor::new(
+            knobs.overload.governor,
+            knobs.overload.objective,
+            sys::cpu::count(),
+            now,
+        ),
         sums: Sums::default(),
         looked: now,
     })

@@ -19,12 +19,12 @@ impl<C: Crew> Supervisor<'_, C> {
             words.extend(found.words);
             if let Some(knobs) = found.knobs {
                 self.common.put_in_force(&knobs);
-                self.stopping.drain = knobs.drain;
+                let in_force = self.common.in_force();
                 if let Some(spare) = &mut self.spare {
                     let now = spare.terms();
                     spare.set_terms(Terms {
-                        spare_min: knobs.staff.spare_min.unwrap_or(now.spare_min),
-                        spare_max: knobs.staff.spare_max.unwrap_or(now.spare_max),
+                        spare_min: in_force.spare_min().unwrap_or(now.spare_min),
+                        spare_max: in_force.spare_max().unwrap_or(now.spare_max),
                         ..now
                     });
                 }

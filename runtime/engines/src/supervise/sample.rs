@@ -1,7 +1,5 @@
 //! Samples of the server.
 
-use std::time::Duration;
-
 use memory::{LATE_EDGES_NS, Loss, Refusal, Slot, SlotState};
 use seam::Instant;
 use sys::process;
@@ -147,18 +145,15 @@ impl<C: Crew> Supervisor<'_, C> {
     }
 
     fn limits(&self) -> Limits {
-        let (shape, settings) = (self.common.shape, self.common.board.settings());
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (shape, in_force) = (self.common.shape, self.common.in_force());
         let spare = self.spare.as_ref().map(Spare::terms);
         Limits {
-            connections: settings.sessions_max() as u64,
+            connections: in_force.sessions_max().map_or(u64::MAX, |most| most as u64),
             workers: shape.workers,
             threads: shape.threads(),
             policy: shape.staffing().map(|staffing| staffing.policy.to_string()),
             spare: spare.map(|terms| (terms.spare_min, terms.spare_max)),
-            idle_ns: ns(settings.idle()),
-            write_stall_ns: ns(settings.write_stall()),
-            drain_ns: ns(self.stopping.drain),
+            settings: in_force.rows(),
             edition: self.common.board.edition(),
         }
     }

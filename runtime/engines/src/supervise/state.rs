@@ -62,12 +62,7 @@ impl<'a, C: Crew> Supervisor<'a, C> {
             spare: controller(common.shape, now),
             governing: governing(common.shape, now),
             saving: Saving { at: None, next: save_next, reserve: Reserve::take() },
-            stopping: Stopping {
-                closing: None,
-                stopped_at: None,
-                deadline: None,
-                drain: common.shape.knobs.drain,
-            },
+            stopping: Stopping { closing: None, stopped_at: None, deadline: None },
             takeover: Takeover::default(),
             event_log: EventLog::new(admin.handler.is_some()),
             administration: Administration {
@@ -105,8 +100,6 @@ pub(super) struct Stopping {
     pub stopped_at: Option<Instant>,
     /// The time when the present phase ends by force.
     pub deadline: Option<Instant>,
-    /// The longest drain.
-    pub drain: Duration,
 }
 
 /// A stop in progress, while the listeners are deaf.

@@ -73,7 +73,7 @@ impl<C: Crew> Supervisor<'_, C> {
             Outcome::Ready => {
                 self.takeover.handed_over = Some(successor.pid());
                 if self.phase() == Phase::Ready {
-                    self.enter(Phase::Leaving, self.stopping.drain);
+                    self.enter(Phase::Leaving, self.drain());
                 }
             }
             Outcome::Failed => {

@@ -60,7 +60,7 @@ impl<C: Crew> Supervisor<'_, C> {
             Order::Drain if self.public_phase() >= Phase::Draining => {}
             Order::Drain => self.stop(),
             Order::Leave if self.phase() == Phase::Ready => {
-                self.enter(Phase::Leaving, self.stopping.drain)
+                self.enter(Phase::Leaving, self.drain())
             }
             Order::Leave => {}
             Order::Quit if self.phase() >= Phase::Forced => {}

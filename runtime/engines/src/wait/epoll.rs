@@ -28,7 +28,7 @@ impl Poller for Waiter {
     const TELLS_EDGES: bool = true;
 
     fn open(context: &WorkerContext<'_>) -> io::Result<Waiter> {
-        let (events, edge) = (Events::with_capacity(EVENTS), context.knobs.edge);
+        let (events, edge) = (Events::with_capacity(EVENTS), context.knobs.loops.edge);
         Ok(Waiter { epoll: Epoll::new()?, events, edge })
     }
 

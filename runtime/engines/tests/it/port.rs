@@ -156,7 +156,7 @@ fn check(
     visit: impl FnOnce(SocketAddr),
 ) -> Option<Report> {
     let mut shape = Shape::preset("port", 2).expect("a preset");
-    (shape.workers, shape.knobs.running) = (threads, Some(running));
+    (shape.workers, shape.knobs.staff.running) = (threads, Some(running));
     tune(&mut shape);
     let mut state = Region::<()>::place(Placement::Private).expect("some memory");
     state.init(&[]).expect("nothing to initialise");

@@ -1,38 +1,38 @@
 //! The settings that can change while workers serve: the supervisor writes them, workers read them.
+//!
+//! The board knows no setting by its name, except its own budget of memory: a cell is a word, whose
+//! meaning is a row of the engines' table of settings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// Limits in force. Each value is consistent by itself; readers of several read one after another.
+/// Settings in force. Each is consistent by itself; readers of several read one after another.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Settings {
-    idle_ns: AtomicU64,
-    write_stall_ns: AtomicU64,
-    sessions_max: AtomicU64,
+    cells: [AtomicU64; Settings::CELLS],
     memory_max: AtomicU64,
 }
 
 impl Settings {
-    /// The time without traffic after which a connection is closed.
+    /// The number of cells: the reloadable settings, and some to come.
+    pub const CELLS: usize = 12;
+
+    /// The value of a cell.
+    ///
+    /// # Panics
+    /// There are only [`Settings::CELLS`].
     #[inline]
     #[must_use]
-    pub fn idle(&self) -> Duration {
-        Duration::from_nanos(self.idle_ns.load(Ordering::Relaxed))
+    pub fn get(&self, cell: usize) -> u64 {
+        self.cells[cell].load(Ordering::Relaxed)
     }
 
-    /// The time that a peer may take no output.
-    #[inline]
-    #[must_use]
-    pub fn write_stall(&self) -> Duration {
-        Duration::from_nanos(self.write_stall_ns.load(Ordering::Relaxed))
-    }
-
-    /// The maximum number of connections at one time in the whole server.
-    #[inline]
-    #[must_use]
-    pub fn sessions_max(&self) -> usize {
-        self.sessions_max.load(Ordering::Relaxed) as usize
+    /// Sets the value of a cell.
+    ///
+    /// # Panics
+    /// There are only [`Settings::CELLS`].
+    pub fn set(&self, cell: usize, value: u64) {
+        self.cells[cell].store(value, Ordering::Relaxed);
     }
 
     /// The memory that all connections may hold, in bytes.
@@ -45,36 +45,5 @@ impl Settings {
     /// Sets the memory that all connections may hold, in bytes.
     pub fn set_memory_max(&self, bytes: u64) {
         self.memory_max.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Sets both times.
-    pub fn set_times(&self, idle: Duration, write_stall: Duration) {
-        self.idle_ns.store(whole_ns(idle), Ordering::Relaxed);
-        self.write_stall_ns.store(whole_ns(write_stall), Ordering::Relaxed);
-    }
-
-    /// Sets the maximum number of connections.
-    pub fn set_sessions_max(&self, most: usize) {
-        self.sessions_max.store(most as u64, Ordering::Relaxed);
-    }
-}
-
-/// 584 years fit; longer times are cut.
-fn whole_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_put_in_force_is_read() {
-        let settings = Settings::default();
-        let seconds = Duration::from_secs;
-        settings.set_times(Duration::MAX, seconds(3));
-        settings.set_sessions_max(17);
-        assert!(settings.idle() > seconds(1 << 33));
-        assert_eq!((settings.write_stall(), settings.sessions_max()), (seconds(3), 17));
     }
 }

@@ -109,7 +109,7 @@ impl Accepting {
         live: usize,
     ) -> Option<AcceptChange> {
         let room = admission.room(live + self.waiting.len());
-        let is_near = room < context.knobs.backlog as usize;
+        let is_near = room < context.knobs.limits.backlog as usize;
         let how = self.how.map(|how| if is_near { Acceptance::Once } else { how });
         match self.armed {
             None if admission.was_open() => Some(AcceptChange::Arm(how)),
