@@ -115,12 +115,11 @@ fn prepared(args: &Args, exe: &Path) -> Result<DuetTable> {
     }
     let millis = |span: Duration| span.as_millis() as u64;
     for plan in table.rows.iter_mut().map(|row| &mut row.plan) {
-        if let Some(turns) = &mut plan.turns {
-            if args.quick {
-                (plan.blocks, turns.windows) = (QUICK.0, turns.windows.min(QUICK.1));
-            }
-            turns.windows = args.windows.unwrap_or(turns.windows);
+        if args.quick {
+            plan.blocks = QUICK.0;
+            plan.turns.windows = plan.turns.windows.min(QUICK.1);
         }
+        plan.turns.windows = args.windows.unwrap_or(plan.turns.windows);
         plan.blocks = args.pairs.unwrap_or(plan.blocks);
         plan.window_ms = args.window.map_or(plan.window_ms, millis);
         plan.warmup_ms = args.warmup.map_or(plan.warmup_ms, millis);

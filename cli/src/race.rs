@@ -28,6 +28,7 @@ use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use language::{eprintln, info};
 use preflight::Preflight;
+use stats::words;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,12 +63,12 @@ pub struct Args {
     /// The arm that the others are divided by [default: epoll, else the first]
     #[arg(long, value_name = "NAME")]
     vs: Option<String>,
-    /// Also measure speed and, at half the load of the slowest arm, response times: one trial after
-    /// another in place of turns. --dry-run says how long that takes
+    /// Also measure speed and, at half the load of the slowest arm, response times, in longer
+    /// windows. --dry-run says how long that takes
     #[arg(long)]
     full: bool,
     /// Blocks: each starts every arm afresh; an interval needs 6 [default: until the answer is
-    /// known or the budget is used up; with one trial after another 10]
+    /// known or the budget is used up; with more than the cost 10]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     blocks: Option<u32>,
     /// The time after which no block begins, once there are six [default: 78s]
@@ -100,8 +101,7 @@ pub struct Conduct {
     #[arg(long)]
     explain: bool,
     /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll' or, of every
-    /// other arm, 'cpu > 1.05x old'; with 98 if there is no result. A metric other than cpu needs
-    /// one trial after another
+    /// other arm, 'cpu > 1.05x old'; with 98 if there is no result
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     #[command(flatten)]
@@ -161,7 +161,7 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     }
     show::warn(plan);
     if args.dry_run {
-        show::plan(plan, plan::expected_ms(plan));
+        show::plan(plan, plan.expected_ms());
         return Ok(ExitCode::SUCCESS);
     }
     let stop = watch()?;
@@ -267,19 +267,15 @@ fn announce(known: &Run, placement: Option<Placement>) {
     let plan = &known.manifest.plan;
     let done = known.trials.iter().filter(|trial| trial.counted).count() as u64;
     let all = u64::from(plan.trials());
-    let seconds = plan::expected_ms(plan) * (all - done.min(all)) / all.max(1) / 1_000;
+    let seconds = plan.expected_ms() * (all - done.min(all)) / all.max(1) / 1_000;
     let twin = if plan.twin { " and a twin" } else { "" };
     let (arms, points) = (plan.arms.len(), plan.points.len());
-    match plan.turns {
-        Some(_) => {
-            info!("{arms} servers{twin} take turns at {points} load points, in at most {seconds} s")
-        }
-        None => info!(
-            "{} race: {arms} arms{twin}, {points} load points, {} blocks: {all} trials, about \
-             {seconds} s",
-            plan.label, plan.blocks
-        ),
-    }
+    let length = match plan.turns.budget_ms {
+        Some(_) => format!("in at most {seconds} s"),
+        None => format!("{} blocks, about {seconds} s", plan.blocks),
+    };
+    let points = words::counted(points as u64, "load point");
+    info!("{arms} servers{twin} take turns at {points}, {length}");
     if !known.resumed.is_empty() {
         info!("going on with the race of {}: {done} trials are there", known.manifest.date);
     }

@@ -5,9 +5,8 @@
 //! the way to it.
 
 mod replay;
-mod workload;
 
-use crate::race::plan::TunedLoad;
+use crate::race::plan;
 use ::tune::account::{self, About};
 use ::tune::{
     Advice, Candidate, Facts, Found, Grid, Heats, Machine, Recipe, Record, SearchTerms, Space,
@@ -16,6 +15,7 @@ use ::tune::{
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::draft::TunedLoad;
 use lab::file::ArmSpec;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, fnv1a};
@@ -23,6 +23,7 @@ use lab::service::Service;
 use language::{debug, info, println, tr};
 use load::Slo;
 use pages::terminal;
+use stats::objective::{Limit, Objective};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -361,16 +362,17 @@ fn bar() -> ProgressBar {
 
 fn task(args: &Args, room: &Path) -> Result<Task> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut workload = workload::read(&args.what, room)?;
+    let mut workload =
+        plan::resolving(&exe, |resolver| ::tune::workload::read(&args.what, room, resolver))?;
     if let Some(rate) = args.rate {
-        workload::set_rate(&mut workload.plan.points[0], rate)?;
+        ::tune::workload::set_rate(&mut workload.plan.points[0], rate)?;
     }
     let slo = match (&args.slo, &workload.slo) {
         (Some(slo), _) => slo.clone(),
         (None, Some(text)) => text.parse().map_err(|load::parse::Usage(why)| anyhow!(why))?,
         (None, None) => anyhow::bail!("expected --slo, such as --slo 'p99 < 20ms'"),
     };
-    let (share, limit_ns) = workload::share(&slo)?;
+    let (share, limit_ns) = share(&slo)?;
     let spans = if args.quick || args.grid.is_some() { QUICK_SPANS } else { SPANS };
     let window_ms = args.window.map_or(spans.1, |window| window.as_millis() as u64);
     (workload.plan.warmup_ms, workload.plan.window_ms) = (spans.0, window_ms);
@@ -389,6 +391,20 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
     let placement = Placement::choose();
     let args = all;
     Ok(Task { workload, slo, terms, limit_ns, requests_min, budget, placement, exe, args, root })
+}
+
+/// The share of the requests that an objective wants in time, and that time, nanoseconds.
+///
+/// # Errors
+/// It is not one percentile: a heat is judged by the share of requests within one time.
+fn share(slo: &Slo) -> Result<(f64, u64)> {
+    let one = match &slo.0[..] {
+        [goal @ Objective { limit: Limit::Value(limit), .. }] => {
+            goal.share().map(|share| (share, *limit as u64))
+        }
+        _ => None,
+    };
+    one.ok_or_else(|| anyhow!("expected one percentile such as 'p99 < 20ms', found `{slo}`"))
 }
 
 impl Task {
@@ -460,5 +476,17 @@ impl Task {
         bytes.extend(format!("{:?} {}", self.root, args.grid.is_some()).bytes());
         bytes.extend(fnv1a(&program).to_le_bytes());
         Ok(format!("{:016x}", fnv1a(&bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_is_one_percentile() {
+        let found = |text: &str| share(&text.parse().expect("an objective"));
+        assert_eq!(found("p99 < 20ms").expect("a percentile"), (0.99, 20_000_000));
+        assert!(found("mean < 5ms").is_err() && found("p99 < 5ms, p50 < 1ms").is_err());
     }
 }

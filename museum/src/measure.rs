@@ -171,9 +171,8 @@ fn race_plan(race: &Race, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan:
         files: vec![stage.book()],
         warmup_ms: ms(&race.warmup)?,
         window_ms: ms(&race.window)?,
-        resamples: 0,
         metrics: race.metrics.iter().filter_map(|it| Metric::by_key(it)).collect(),
-        turns: Some(Turns { windows, silent: 0, budget_ms: None }),
+        turns: Turns { windows, ..Turns::default() },
         ..lab::plan::Plan::default()
     })
 }

@@ -208,7 +208,7 @@ fn of_pairs(environment: &mut Environment<'static>, results: &Arc<Results>) {
     environment.add_function("inverse", |it: &Value| {
         let logs = comparison(it).map(|it| it.log_ratios.clone()).unwrap_or_default();
         let pairs: Vec<(f64, f64)> = logs.iter().map(|log| ((-log).exp(), 1.0)).collect();
-        compared(stats::compare(&pairs, 1_000, 1))
+        compared(stats::compare(&pairs))
     });
     let all = results.clone();
     environment.add_function(
@@ -244,12 +244,12 @@ fn named(points: &[Value], at: usize) -> Value {
 }
 
 /// A verdict on costs, in a word.
-fn cost_word(verdict: stats::Verdict) -> &'static str {
-    match verdict {
-        stats::Verdict::Better => "cheaper",
-        stats::Verdict::Worse => "costlier",
-        stats::Verdict::Equivalent => "equivalent",
-        stats::Verdict::Unresolved => "unresolved",
+fn cost_word(decision: stats::Decision) -> &'static str {
+    match decision {
+        stats::Decision::Better => "cheaper",
+        stats::Decision::Worse => "costlier",
+        stats::Decision::Equal => "equivalent",
+        stats::Decision::Open => "unresolved",
     }
 }
 

@@ -4,11 +4,9 @@
 //! so one set of queries ([`crate::query`]) serves all exhibits. A figure is a number with a name,
 //! such as `rps` or `ns`. Comparisons pair the values of one block.
 
-use stats::{Better, Comparison, Judgement, Terms, compare, judge};
+use stats::{Better, Comparison, Decision, Terms, compare, decide};
 use std::collections::BTreeMap;
 
-/// Resamples for the second opinion on an interval.
-const RESAMPLES: usize = 1_000;
 /// The margin of equivalence: within 5 % in this process, as in every race within 3 %.
 const MARGINS: [f64; 2] = [0.05, 0.03];
 /// The second run of a baseline in each block (A/A).
@@ -90,18 +88,17 @@ impl Results {
     }
 
     /// The verdict on a comparison of costs at a point.
-    pub fn judge(&self, comparison: &Comparison, figure: &str, point: &str) -> stats::Verdict {
+    pub fn judge(&self, comparison: &Comparison, figure: &str, point: &str) -> Decision {
         let margin = MARGINS[usize::from(figure != crate::contest::NS)];
-        let terms = Terms { floor: self.floor(figure, point), margin };
-        let Judgement { verdict, .. } = judge(comparison, Better::Less, terms);
-        verdict
+        let floor = self.floor(figure, point);
+        decide(comparison, Terms { better: Better::Less, floor, margin })
     }
 }
 
 /// `one / other`, block by block.
 pub fn ratio(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Comparison> {
     let pairs = one.iter().zip(other).filter_map(|(one, other)| Some(((*one)?, (*other)?)));
-    compare(&pairs.collect::<Vec<_>>(), RESAMPLES, 1)
+    compare(&pairs.collect::<Vec<_>>())
 }
 
 /// The effect of a switch of a two-level factorial design (Box, Hunter and Hunter, *Statistics for
@@ -145,16 +142,16 @@ mod tests {
 
     #[test]
     fn a_verdict_needs_more_than_the_twin_shows() {
-        fn check(arm: f64, twin: f64, want: stats::Verdict) {
+        fn check(arm: f64, twin: f64, want: Decision) {
             let results = sample(arm, twin);
             let [arm, base] = ["arm", "base"].map(|it| results.of("ns", it, "here"));
             let found = ratio(&arm, &base).expect("eight blocks");
             assert_eq!(results.judge(&found, "ns", "here"), want, "{arm:?} {twin}");
         }
-        check(2.0, 1.01, stats::Verdict::Worse);
-        check(0.5, 1.01, stats::Verdict::Better);
-        check(1.02, 1.03, stats::Verdict::Equivalent);
-        check(1.3, 1.5, stats::Verdict::Unresolved);
+        check(2.0, 1.01, Decision::Worse);
+        check(0.5, 1.01, Decision::Better);
+        check(1.02, 1.03, Decision::Equal);
+        check(1.3, 1.5, Decision::Open);
         assert!(sample(1.0, 1.0).of("ns", "another", "here").is_empty());
     }
 

@@ -29,14 +29,15 @@ pub fn blocks_needed(spread: f64, difference: f64) -> u32 {
 }
 
 /// The number of blocks that would probably settle an unresolved comparison if centre and spread
-/// stay as they are: half widths shrink with the square root of the number of blocks, the twin's
-/// like the arm's. `centre`, `half`, `floor` and `room` are log-ratios. [`BLOCKS_MAX`] + 1 stands
-/// for more.
+/// stay as they are: half widths shrink with the square root of the number of blocks. `centre`,
+/// `half`, `floor` and `room` are log-ratios; a centre inside the floor is never told from it.
+/// [`BLOCKS_MAX`] + 1 stands for more.
 pub fn settles_after(blocks: usize, centre: f64, half: f64, floor: f64, room: f64) -> u32 {
     let needed = |now: f64, wanted: f64| {
         if wanted > 0.0 { blocks as f64 * (now / wanted).powi(2) } else { f64::INFINITY }
     };
-    let different = needed(half + floor, centre.abs());
+    let is_beyond = centre.abs() > floor;
+    let different = if is_beyond { needed(half, centre.abs()) } else { f64::INFINITY };
     let equal = needed(half, room - centre.abs());
     let least = different.min(equal).ceil().min(f64::from(BLOCKS_MAX) + 1.0);
     (least as u32).max(blocks as u32 + 1)

@@ -1,6 +1,6 @@
 //! A bound that a value should keep, and whether its interval shows that it does.
 
-use crate::Interval;
+use crate::{Better, Decision, Interval};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -16,42 +16,28 @@ pub enum Goal {
     AtMost(f64),
 }
 
-/// Whether a goal was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
-#[serde(rename_all = "snake_case")]
-#[display("{}", self.word())]
-pub enum GoalVerdict {
-    /// The whole interval keeps the bound.
-    Reached,
-    /// The whole interval breaks the bound.
-    Missed,
-    /// The interval lies on both sides, or there is none.
-    Unresolved,
-}
-
 impl Goal {
-    /// The verdict on a value that lies in `interval`.
-    pub fn verdict(self, interval: Option<&Interval>) -> GoalVerdict {
-        let Some(&Interval { low, high, .. }) = interval else { return GoalVerdict::Unresolved };
-        let (reached, missed) = match self {
-            Goal::AtLeast(bound) => (low >= bound, high < bound),
-            Goal::AtMost(bound) => (high <= bound, low > bound),
+    /// The decision on a value that lies in `interval`: better reaches the goal, worse misses it. A
+    /// value on the bound itself reaches it.
+    pub fn decide(self, interval: Option<&Interval>) -> Decision {
+        let Some(interval) = interval else { return Decision::Open };
+        let (bound, better) = match self {
+            Goal::AtLeast(bound) => (bound, Better::More),
+            Goal::AtMost(bound) => (bound, Better::Less),
         };
-        match (reached, missed) {
-            (true, _) => GoalVerdict::Reached,
-            (_, true) => GoalVerdict::Missed,
-            _ => GoalVerdict::Unresolved,
-        }
+        let reached = match self {
+            Goal::AtLeast(_) => interval.low >= bound,
+            Goal::AtMost(_) => interval.high <= bound,
+        };
+        if reached { Decision::Better } else { Decision::by_side(interval.side(bound), better) }
     }
-}
 
-impl GoalVerdict {
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        match self {
-            GoalVerdict::Reached => "reached",
-            GoalVerdict::Missed => "missed",
-            GoalVerdict::Unresolved => "unresolved",
+    /// The word for a decision on a goal.
+    pub fn word(decision: Decision) -> &'static str {
+        match decision {
+            Decision::Better => "reached",
+            Decision::Worse => "missed",
+            Decision::Equal | Decision::Open => "unresolved",
         }
     }
 }
@@ -90,16 +76,16 @@ mod tests {
 
     #[test]
     fn a_goal_needs_the_whole_interval_on_one_side() {
-        fn check(ends: Option<(f64, f64)>, goal: Goal, want: GoalVerdict) {
+        fn check(ends: Option<(f64, f64)>, goal: Goal, want: Decision) {
             let interval = ends.map(|(low, high)| Interval { low, high, cover: 0.96 });
-            assert_eq!(goal.verdict(interval.as_ref()), want, "{ends:?} {goal}");
+            assert_eq!(goal.decide(interval.as_ref()), want, "{ends:?} {goal}");
         }
-        check(Some((0.96, 0.99)), Goal::AtLeast(0.95), GoalVerdict::Reached);
-        check(Some((0.90, 0.94)), Goal::AtLeast(0.95), GoalVerdict::Missed);
-        check(Some((0.93, 0.97)), Goal::AtLeast(0.95), GoalVerdict::Unresolved);
-        check(None, Goal::AtLeast(0.95), GoalVerdict::Unresolved);
-        check(Some((900.0, 1_000.0)), Goal::AtMost(2_048.0), GoalVerdict::Reached);
-        check(Some((2_000.0, 2_100.0)), Goal::AtMost(2_048.0), GoalVerdict::Unresolved);
-        check(Some((2_100.0, 2_200.0)), Goal::AtMost(2_048.0), GoalVerdict::Missed);
+        check(Some((0.96, 0.99)), Goal::AtLeast(0.95), Decision::Better);
+        check(Some((0.90, 0.94)), Goal::AtLeast(0.95), Decision::Worse);
+        check(Some((0.93, 0.97)), Goal::AtLeast(0.95), Decision::Open);
+        check(None, Goal::AtLeast(0.95), Decision::Open);
+        check(Some((900.0, 1_000.0)), Goal::AtMost(2_048.0), Decision::Better);
+        check(Some((2_000.0, 2_100.0)), Goal::AtMost(2_048.0), Decision::Open);
+        check(Some((2_100.0, 2_200.0)), Goal::AtMost(2_048.0), Decision::Worse);
     }
 }

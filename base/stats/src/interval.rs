@@ -19,16 +19,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Half of its width.
-    pub fn half(&self) -> f64 {
-        (self.high - self.low) / 2.0
-    }
-
-    /// Its end that is farther from zero, without sign.
-    pub fn reach(&self) -> f64 {
-        self.low.abs().max(self.high.abs())
-    }
-
     /// Both ends through `exp`: from log-ratios to ratios.
     pub fn exp(&self) -> Interval {
         Interval { low: self.low.exp(), high: self.high.exp(), cover: self.cover }
@@ -68,15 +58,6 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     Some(Interval { low: sorted[low - 1], high: sorted[high - 1], cover })
-}
-
-/// The median of all means of two values, one with itself included (Hodges and Lehmann, *Estimates
-/// of location based on rank tests*, 1963): less noisy than the median where values are symmetric.
-pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
-    let pairs = values.iter().enumerate();
-    let means: Vec<f64> =
-        pairs.flat_map(|(at, a)| values[at..].iter().map(move |b| (a + b) / 2.0)).collect();
-    median(&means)
 }
 
 /// Standard deviation of a normal distribution whose median distance from the median is that of

@@ -191,9 +191,20 @@ pub fn ratio(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}×") } else { format!("{value:.1}×") }
 }
 
-/// An interval of ratios: `[1.21, 1.34]`.
+/// An interval of ratios: `[1.21, 1.34]`. An end beside 1 has as many digits as tell it from 1, so
+/// that the text excludes 1 where the interval does.
 pub fn interval(it: &Interval) -> String {
-    format!("[{:.2}, {:.2}]", it.low, it.high)
+    format!("[{}, {}]", end(it.low), end(it.high))
+}
+
+/// One end of an interval of ratios.
+pub fn end(ratio: f64) -> String {
+    let distance = (ratio - 1.0).abs();
+    match distance {
+        it if it >= 0.005 || it < 5e-5 => format!("{ratio:.2}"),
+        it if it >= 0.0005 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.4}"),
+    }
 }
 
 /// `4.12× [4.01, 4.25]`; below six blocks it says that there is no interval.
@@ -294,9 +305,9 @@ mod tests {
         check(ratio(1.274), "1.27×");
         check(ratio(12.74), "12.7×");
         check(interval(&Interval { low: 1.2, high: 1.344, cover: 0.969 }), "[1.20, 1.34]");
-        let found = crate::compare(&[(2.0, 1.0); 6], 0, 0).expect("six pairs");
+        let found = crate::compare(&[(2.0, 1.0); 6]).expect("six pairs");
         check(compared(&found), "2.00× [2.00, 2.00]");
-        let found = crate::compare(&[(2.0, 1.0)], 0, 0).expect("a pair");
+        let found = crate::compare(&[(2.0, 1.0)]).expect("a pair");
         check(compared(&found), "2.00× (no interval)");
     }
 }

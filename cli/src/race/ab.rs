@@ -5,6 +5,7 @@ use super::{Conduct, Foreign, conduct, usage};
 use crate::attach;
 use anyhow::{Context, Result, anyhow, bail};
 use lab::command::split;
+use lab::draft::Adjustments;
 use lab::file::PlanFile;
 use lab::metric::Metric;
 use lab::plan::{Arm, LoadPoint, Plan, Provision, Turns};
@@ -64,6 +65,15 @@ pub struct Args {
     /// The time after which no block begins, once there are six
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "30s")]
     budget: Duration,
+    /// Blocks in place of a budget
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    blocks: Option<u32>,
+    /// Length of a measured window [default: 40ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    window: Option<Duration>,
+    /// Orders and requests come from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     #[command(flatten)]
     conduct: Conduct,
 }
@@ -111,7 +121,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         budget_ms: Some(args.budget.as_millis() as u64),
     };
     let plan = PlanFile::default().duet(arms, point);
-    Ok(Plan {
+    let mut plan = Plan {
         question: "Does a request cost more on the new server than on the old one?".to_string(),
         // A server that runs already cannot be its own twin.
         twin: running(&args.old).is_none(),
@@ -119,10 +129,18 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         blocks: BLOCKS,
         label: Plan::label_for(BLOCKS).to_string(),
         margin: args.margin / 100.0,
-        metrics: vec![Metric::Cpu],
-        turns: Some(turns),
+        metrics: vec![Metric::Throughput, Metric::Cpu, Metric::P50],
+        turns,
         ..plan
-    })
+    };
+    let sizes = Adjustments {
+        blocks: args.blocks,
+        window: args.window,
+        seed: Some(args.seed),
+        ..Adjustments::default()
+    };
+    sizes.apply(&mut plan)?;
+    Ok(plan)
 }
 
 /// The server at one side. A command is started once, to be asked for its protocol.

@@ -1,5 +1,6 @@
 //! The flags of a race that shape its plan.
 
+use lab::draft::PointWishes;
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::conf::span;
@@ -53,11 +54,21 @@ impl Points {
         all.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
 
-    /// Whether a load point is asked for that needs trials of its own: a sweep, churn, silent
-    /// connections, open arrivals, overload, or a promise.
-    pub fn is_given(&self) -> bool {
-        let curves = self.sweep.is_some() || self.churn.is_some() || self.idle.is_some();
-        curves || self.open.is_some() || self.overload.is_some() || self.promise.is_some()
+    /// The load points for the laboratory.
+    pub fn wishes(&self) -> PointWishes {
+        let mix =
+            self.mix.map(|mix| format!("show={},buy={},sell={}", mix.show, mix.buy, mix.sell));
+        PointWishes {
+            depths: self.depths.clone().unwrap_or_default(),
+            connections: self.connections,
+            sweep: self.sweep.clone().unwrap_or_default(),
+            churn: self.churn.clone().unwrap_or_default(),
+            idle: self.idle.clone().unwrap_or_default(),
+            open: self.open.clone().unwrap_or_default(),
+            overload: self.overload.clone().unwrap_or_default(),
+            promise: self.promise.clone(),
+            mix,
+        }
     }
 }
 
@@ -69,10 +80,10 @@ pub struct Sizes {
     /// or a page [default: data/stock.txt, else a built-in one]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Load before the first window [default: 20ms; one trial after another: 150ms]
+    /// Load before the first window [default: 20ms; with more than the cost 150ms]
     #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
     pub warmup: Option<Duration>,
-    /// Length of a measured window [default: 20ms; one trial after another: 600ms]
+    /// Length of a measured window [default: 20ms; with more than the cost 200ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub window: Option<Duration>,
     /// Arms closer together than this are equivalent, in percent [default: 3]

@@ -1,13 +1,14 @@
 //! The output at the end of a race: tables, doubts, conditions, files.
 
 use anyhow::{Context, Result, anyhow};
-use lab::condition::{Answer, Condition};
+use lab::condition::Condition;
 use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use language::{eprintln, info, println, tr};
 use pages::terminal;
+use stats::Decision;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -44,23 +45,18 @@ pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
 
 fn print(plan: &Plan, run: &Run, summary: &Summary) {
     let colour = tools::screen::has_colours();
-    if let Some(answer) = &summary.answer {
-        println!("{}\n\n{}\n", summary.sentence, plan.question);
-        println!("{}", terminal::answer(summary, answer, &plan.baseline, colour));
-        println!("{} blocks · plan {} · seed {}", run.blocks(), run.manifest.plan_hash, plan.seed);
-        if !answer.reasons.is_empty() {
-            println!("\n{}", terminal::reasons(answer));
-        }
-        return;
+    println!("{}\n\n{}\n", summary.sentence, plan.question);
+    println!("{}", terminal::answer(plan, summary, colour));
+    println!("{} blocks · plan {} · seed {}", run.blocks(), run.manifest.plan_hash, plan.seed);
+    if !summary.answer.reasons.is_empty() {
+        println!("\n{}", terminal::reasons(&summary.answer));
     }
-    println!("{}", plan.question);
-    println!("{} · plan {} · seed {}\n", plan.label, run.manifest.plan_hash, plan.seed);
-    println!("{}\n", terminal::tables(summary, &plan.baseline, colour).trim_end());
+    // Two closed load points are answered by the table above.
+    let has_curves = plan.points.iter().any(|it| it.is_open() || !it.series.is_empty());
     let more = terminal::further(run, summary, colour);
-    if !more.is_empty() {
-        println!("{}\n", more.trim_end());
+    if has_curves && !more.is_empty() {
+        println!("\n{}", more.trim_end());
     }
-    println!("{}", summary.sentence);
 }
 
 /// Prints the meaning of a plan.
@@ -94,7 +90,7 @@ pub fn plan(plan: &Plan, expected_ms: u64) {
         print(format!("  {}: {}", point.name, metrics.join(", ")));
     }
     let family = plan.family();
-    println!("{family} comparisons; the verdicts are corrected for their number");
+    println!("{family} comparisons; their intervals hold together");
 }
 
 /// Says beforehand if no block of the plan can lead to a verdict.
@@ -128,14 +124,14 @@ pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
     asked.iter().filter_map(Condition::hint).for_each(|hint| info!("{hint}"));
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
-            let word = match finding.answer {
-                Answer::Met => "FAILED",
-                Answer::NotMet => "passed",
-                Answer::Unsure => "not settled",
-                Answer::NoResult => "NO RESULT",
+            let word = match finding.decision {
+                Some(Decision::Worse) => "FAILED",
+                Some(Decision::Better) => "passed",
+                Some(Decision::Equal | Decision::Open) => "not settled",
+                None => "NO RESULT",
             };
-            met |= finding.answer == Answer::Met;
-            missing |= finding.answer == Answer::NoResult;
+            met |= finding.decision == Some(Decision::Worse);
+            missing |= finding.decision.is_none();
             eprintln!("{word}: {} at {}: {}", condition.text, finding.point, finding.text);
         }
     }

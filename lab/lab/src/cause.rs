@@ -241,7 +241,9 @@ fn reason(rank: &Rank, cheapest: &Rank, point: &str, all: impl Iterator<Item = C
     let more_ns = rank.cpu_ns - cheapest.cpu_ns;
     let mut causes: Vec<Cause> = all.filter(|it| it.ns >= SHARE_MIN * more_ns).collect();
     causes.sort_by(|a, b| b.ns.total_cmp(&a.ns));
-    let told = |it: &Cause| format!("{}: about {}", it.text, percent((it.ns / more_ns).min(1.0)));
+    // Prices are those of the usual case: causes that cost more than the whole share it.
+    let whole = more_ns.max(causes.iter().map(|it| it.ns).sum());
+    let told = |it: &Cause| format!("{}: about {}", it.text, percent(it.ns / whole));
     let mut words: Vec<String> = causes.iter().map(told).collect();
     let rest = 1.0 - causes.iter().map(|it| it.ns).sum::<f64>() / more_ns;
     match causes.is_empty() {

@@ -2,18 +2,20 @@
 //!
 //! In the grammar of [`stats::objective`] a multiple of an arm compares two arms block by block,
 //! and a value with a unit is held against one arm. A condition without an arm is about every arm
-//! but the one that it names and the twin. A condition is met only if the whole interval meets it.
-//! There is a third answer: if the interval contains the limit, no conclusion is possible. A build
-//! that fails at random would be worse than one that reports this. The fourth is a run without an
-//! interval: it has tested nothing, and no build should pass by that.
+//! but the one that it names and the twin. It is met only if the whole interval of the report's own
+//! evidence lies beyond the limit, and the difference is larger than that of the twin. If the
+//! interval contains the limit, the decision is open: a build that fails at random would be worse
+//! than one that reports this. A run without an interval has tested nothing, and no build should
+//! pass by that.
 
 use crate::metric::Metric;
 use crate::record::Run;
 use crate::trial::Trial;
-use crate::verdict::paired;
+use crate::verdict::evidence::RaceEvidence;
 use meter::histogram::BEYOND_MIN;
 use stats::objective::{Limit, Objective};
-use stats::{Interval, VALUES_MIN, compare, median, median_interval};
+use stats::{Decision, Interval, VALUES_MIN, median, median_interval};
+use std::cmp::Ordering;
 use std::str::FromStr;
 
 /// The metrics of a race.
@@ -41,26 +43,14 @@ pub struct Condition {
     metric: Metric,
 }
 
-/// A run's answer to a condition at one load point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The condition is met: the whole interval lies beyond the limit.
-    Met,
-    /// The condition is not met: the whole interval lies on the other side of the limit.
-    NotMet,
-    /// The interval contains the limit.
-    Unsure,
-    /// There is no interval, because trials or blocks are missing or too short.
-    NoResult,
-}
-
 /// One load point's answer, with its figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Name of the load point.
     pub point: String,
-    /// The answer.
-    pub answer: Answer,
+    /// Worse if the condition is met beyond doubt, better if it is not; `None` if there is no
+    /// interval, because trials or blocks are missing or too short.
+    pub decision: Option<Decision>,
     /// The estimate and its interval as text.
     pub text: String,
 }
@@ -117,36 +107,40 @@ impl Condition {
                 return Err(format!("expected a load point out of {known}, found `{point}`"));
             }
         };
-        let each = asked.iter().flat_map(|arm| points.iter().map(|point| self.at(run, arm, point)));
+        let evidence = RaceEvidence::of(plan, &run.trials);
+        let each =
+            asked.iter().flat_map(|arm| points.iter().map(|point| self.at(&evidence, arm, point)));
         Ok(each.collect())
     }
 
-    fn at(&self, run: &Run, arm: &str, point: &str) -> Finding {
-        let here: Vec<&Trial> = run.trials.iter().filter(|trial| trial.point == point).collect();
+    fn at(&self, evidence: &RaceEvidence<'_>, arm: &str, point: &str) -> Finding {
+        let here: Vec<&Trial> = evidence.at(point);
         let found = match &self.objective.limit {
             Limit::Times(factor, other) => {
-                let pairs = paired(&here, arm, other, self.metric);
-                compare(&pairs, 0, 0).map(|it| (it.ratio, it.interval, *factor))
+                let found = evidence.comparison(point, self.metric, [arm, other]);
+                let floor = evidence.terms(point, self.metric).floor;
+                found.map(|it| (it.ratio, it.interval, *factor, it.floor() > floor))
             }
             Limit::Value(limit) => {
                 let limit = limit / base_units(self.metric);
                 let mine = here.iter().filter(|trial| trial.arm == arm);
                 let values: Vec<f64> =
                     mine.filter_map(|trial| self.metric.in_trial(trial)).collect();
-                median(&values).map(|middle| (middle, median_interval(&values), limit))
+                median(&values).map(|middle| (middle, median_interval(&values), limit, true))
             }
         };
-        let (answer, mut text) = match found {
-            Some((middle, Some(interval), limit)) => {
+        let (decision, mut text) = match found {
+            Some((middle, Some(interval), limit, is_told)) => {
                 let range = self.shown(interval.low) + " to " + &self.shown(interval.high);
-                (self.judged(interval, limit), format!("{} ({range})", self.shown(middle)))
+                let decision = self.decide(interval, limit, is_told);
+                (Some(decision), format!("{} ({range})", self.shown(middle)))
             }
-            _ => (Answer::NoResult, self.missing(arm, &here)),
+            _ => (None, self.missing(arm, &here)),
         };
         if self.objective.arm.is_none() {
             text = format!("{arm}: {text}");
         }
-        Finding { point: point.to_string(), answer, text }
+        Finding { point: point.to_string(), decision, text }
     }
 
     /// Why there is no interval, and what gives one.
@@ -201,15 +195,17 @@ impl Condition {
         )
     }
 
-    fn judged(&self, interval: Interval, limit: f64) -> Answer {
-        let (met, not) = match self.objective.is_above {
-            true => (interval.low > limit, interval.high <= limit),
-            false => (interval.high < limit, interval.low >= limit),
+    /// Worse where the whole interval is beyond the limit and the twin (`is_told`), better where it
+    /// keeps the limit.
+    fn decide(&self, interval: Interval, limit: f64, is_told: bool) -> Decision {
+        let (beyond, keeps) = match self.objective.is_above {
+            true => (Ordering::Greater, interval.high <= limit),
+            false => (Ordering::Less, interval.low >= limit),
         };
-        match (met, not) {
-            (true, _) => Answer::Met,
-            (false, true) => Answer::NotMet,
-            (false, false) => Answer::Unsure,
+        match interval.side(limit) == Some(beyond) {
+            true if is_told => Decision::Worse,
+            false if keeps => Decision::Better,
+            _ => Decision::Open,
         }
     }
 
@@ -249,28 +245,28 @@ mod tests {
 
     #[test]
     fn conditions_are_met_only_by_whole_intervals() {
-        fn check(text: &str, want: Answer) {
+        fn check(text: &str, want: Option<Decision>) {
             let condition: Condition = text.parse().expect("a condition");
             let found = condition.ask(&run()).expect("its arms are there");
-            assert_eq!(found[0].answer, want, "{text}: {found:?}");
+            assert_eq!(found[0].decision, want, "{text}: {found:?}");
         }
-        check("uring rps > 1.10x epoll", Answer::Met);
-        check("uring rps > 1.22x epoll", Answer::Unsure);
-        check("uring rps > 1.30x epoll", Answer::NotMet);
-        check("uring throughput < 0.9x epoll at depth 1", Answer::NotMet);
-        check("epoll rps < 2k", Answer::Met);
-        check("epoll p50 >= 2us", Answer::NotMet);
-        check("prefork p50 > 1ms", Answer::NoResult);
-        check("uring cpu < 0.9x epoll", Answer::Met);
-        check("rate > 1.10x epoll", Answer::Met);
-        check("rate < 900/s", Answer::NotMet);
+        check("uring rps > 1.10x epoll", Some(Decision::Worse));
+        check("uring rps > 1.22x epoll", Some(Decision::Open));
+        check("uring rps > 1.30x epoll", Some(Decision::Better));
+        check("uring throughput < 0.9x epoll at depth 1", Some(Decision::Better));
+        check("epoll rps < 2k", Some(Decision::Worse));
+        check("epoll p50 >= 2us", Some(Decision::Better));
+        check("prefork p50 > 1ms", None);
+        check("uring cpu < 0.9x epoll", Some(Decision::Worse));
+        check("rate > 1.10x epoll", Some(Decision::Worse));
+        check("rate < 900/s", Some(Decision::Better));
     }
 
     #[test]
     fn a_condition_without_a_result_says_what_would_give_one() {
         let ask = |text: &str, run: &Run| {
             let found = text.parse::<Condition>().expect("a condition").ask(run).expect("its arms");
-            (found[0].answer, found[0].text.clone())
+            (found[0].decision, found[0].text.clone())
         };
         let mut short = run();
         for trial in &mut short.trials {
@@ -279,22 +275,19 @@ mod tests {
                 (load.service.p99_ns, load.response.p99_ns) = (None, None);
             }
         }
-        let (answer, text) = ask("uring p99 > 1.1x epoll", &short);
-        assert_eq!(answer, Answer::NoResult);
+        let (decision, text) = ask("uring p99 > 1.1x epoll", &short);
+        assert_eq!(decision, None);
         assert!(text.contains("10000 requests") && text.contains("2500 in 600 ms"), "{text}");
         assert!(text.contains("--window 2.9s"), "{text}");
         let mut few = run();
         few.trials.truncate(8);
         few.manifest.plan.blocks = 4;
-        let (answer, text) = ask("uring rps > 1.1x epoll", &few);
-        assert_eq!(answer, Answer::NoResult);
+        let (decision, text) = ask("uring rps > 1.1x epoll", &few);
+        assert_eq!(decision, None);
         assert!(text.contains("4 blocks have") && text.contains("--blocks 6"), "{text}");
         few.trials.retain(|trial| trial.arm == "epoll");
-        let (answer, text) = ask("uring rps > 1.1x epoll", &few);
-        assert_eq!(
-            (answer, text.as_str()),
-            (Answer::NoResult, "no trial of uring has measured anything")
-        );
+        let (decision, text) = ask("uring rps > 1.1x epoll", &few);
+        assert_eq!((decision, text.as_str()), (None, "no trial of uring has measured anything"));
     }
 
     #[test]

@@ -52,8 +52,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     let mut warn = |text: String| found.push((Weight::Warning, text));
     let plan = &run.manifest.plan;
     for point in &summary.points {
-        // In turns only what the plan names is claimed.
-        let claimed = |metric| plan.turns.is_none() || plan.metrics.contains(&metric);
+        let load = plan.points.iter().find(|it| it.name == point.point);
+        // Only what the plan registers is claimed.
+        let claimed = |metric| load.is_some_and(|load| plan.registers(load, metric));
         for floor in point.floors.iter().filter(|floor| claimed(floor.metric)) {
             let size = (floor.log.exp() - 1.0) * 100.0;
             let (at, name) = (&point.point, floor.metric.name());
@@ -61,22 +62,21 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
                 warn(format!(
                     "At {at} the baseline's twin differs from it in {name} beyond its interval, \
                      though both are the same program: differences below {size:.0} % mean \
-                     nothing here. Try a quieter machine (`roundhouse doctor`) or longer windows \
-                     (--window)."
+                     nothing here. Try a quieter machine (`roundhouse doctor`) or a longer race \
+                     (--budget)."
                 ));
             } else if size > 10.0 && matches!(floor.metric, Metric::Throughput | Metric::Cpu) {
                 warn(format!(
                     "At {at} two identical arms may look {size:.0} % apart in {name} (the A/A \
-                     floor): smaller differences cannot be seen. Try more blocks (--blocks) or \
-                     longer windows (--window)."
+                     floor): smaller differences cannot be seen. Try a longer race \
+                     (--budget)."
                 ));
             }
         }
-        for text in of_the_generator(point).into_iter().filter(|_| plan.turns.is_none()) {
-            warn(text);
-        }
+        let has_speed = Metric::EVERY.iter().any(|it| claimed(*it) && it.needs_generator());
+        of_the_generator(point).into_iter().filter(|_| has_speed).for_each(&mut warn);
     }
-    found.extend(of_the_machine(plan.turns.is_some(), summary.objected));
+    found.extend(of_the_machine(summary.objected));
     let mut warn = |text: String| found.push((Weight::Warning, text));
     if summary.repeated > 0 {
         warn(format!(
@@ -105,19 +105,11 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     found
 }
 
-/// The doubt that other work on the machine disturbed the trials that count.
-fn of_the_machine(in_turns: bool, objected: u32) -> Option<(Weight, String)> {
-    let text = match (objected, in_turns) {
-        (0, _) => return None,
-        (_, true) => "Other processes or the hypervisor took part of the machine's time. Servers \
-                      that take turns suffer alike, so the ratios hold; their intervals are wider."
-            .to_string(),
-        (_, false) => format!(
-            "{objected} counted trials ran while gates were failing (other processes or stolen \
-             time); repetitions were used up. Stop other programs, or race at a quieter time."
-        ),
-    };
-    Some((Weight::Warning, text))
+/// The doubt that other work on the machine disturbed the trials.
+fn of_the_machine(objected: u32) -> Option<(Weight, String)> {
+    let text = "Other processes or the hypervisor took part of the machine's time. The servers of \
+                a block suffer alike, so the ratios hold; their intervals are wider.";
+    (objected > 0).then(|| (Weight::Warning, text.to_string()))
 }
 
 /// The doubt that the generator, not the server, limited the speed.
@@ -232,9 +224,9 @@ mod tests {
         let found = texts(&Run { manifest, trials, ..Run::default() }).join("\n");
         for want in [
             "Warning: At depth 1 the baseline's twin differs from it in requests/s",
-            "below 25 % mean nothing",
+            "below 22 % mean nothing",
             "Warning: At depth 1 the load generator was more than 80 % busy against epoll:",
-            "6 counted trials ran while gates were failing",
+            "took part of the machine's time",
             "1 attempts were repeated",
             "6 servers did not end cleanly",
             "Limit: Smoke size: 6 blocks",

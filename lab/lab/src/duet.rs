@@ -8,19 +8,18 @@
 //!
 //! A row is a race in turns of its own ([`crate::runner`]): the baseline is the left server. Its
 //! figures are ratios left / right, or bytes for each idle connection. A figure with a goal is
-//! judged against that ([`Goal::verdict`]); one without is compared ([`stats::judge`]) beyond the
+//! judged against that ([`Goal::decide`]); one without is compared ([`stats::decide`]) beyond the
 //! noise floor, the distance of a server from itself in a row of this table with the same load.
-//! A difference must also survive the correction for the number of all figures without a
-//! goal, as in a race.
+//! The intervals of all figures without a goal hold together, as in a race.
 
 use crate::block::schedule;
 use crate::machine::{Host, date_now};
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::trial::{Ending, Trial, Trials};
-use crate::verdict::{Verdict, broken};
+use crate::verdict::{broken, word};
 use serde::{Deserialize, Serialize};
-use stats::{CONFIDENCE, Goal, GoalVerdict, Interval, Terms, VALUES_MIN};
+use stats::{Comparison, Decision, Goal, Interval, Terms, VALUES_MIN, compare_all, decide};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -81,9 +80,7 @@ pub struct DuetFigure {
     /// The word; empty if nothing was measured, and for a server beside itself.
     pub verdict: String,
     /// Whether the goal was reached.
-    pub reached: Option<GoalVerdict>,
-    /// p of the sign-flip test, corrected for the number of figures without a goal.
-    pub p_corrected: Option<f64>,
+    pub reached: Option<Decision>,
     /// The reason why there is no value.
     pub absent: Option<String>,
     /// Nothing is wrong: a program is not installed.
@@ -279,32 +276,30 @@ impl DuetFigure {
         DuetFigure { value, interval, left_value, right_value, absent, pairs, ..self }
     }
 
-    /// The verdict on the goal, or on the left server beside the right one.
-    fn judge(&mut self, terms: Terms) {
-        if self.value.is_none() {
-            return;
+    /// Whether it is a ratio of two servers without a goal.
+    fn is_compared(&self) -> bool {
+        self.goal.is_none() && self.is_ratio() && !self.is_twin() && self.value.is_some()
+    }
+
+    /// The verdict on the goal.
+    fn judge(&mut self) {
+        if let Some(goal) = self.goal.filter(|_| self.value.is_some()) {
+            let reached = goal.decide(self.interval.as_ref());
+            (self.reached, self.verdict) = (Some(reached), Goal::word(reached).to_string());
         }
-        if let Some(goal) = self.goal {
-            let reached = goal.verdict(self.interval.as_ref());
-            (self.reached, self.verdict) = (Some(reached), reached.word().to_string());
-            return;
-        }
-        let comparison = compared(&self.pairs).filter(|_| self.is_ratio() && !self.is_twin());
-        if let Some(comparison) = comparison {
-            let metric = self.metric();
-            let judged = stats::judge(&comparison, metric.better(), terms);
-            self.verdict = Verdict::from(judged.verdict).word(metric).to_string();
-            let has_interval = comparison.interval.is_some();
-            self.p_corrected =
-                stats::sign_flip_p(&comparison.log_ratios, 0).filter(|_| has_interval);
-        }
+    }
+
+    /// The verdict on the left server beside the right one.
+    fn decide(&mut self, comparison: Comparison, terms: Terms) {
+        let metric = self.metric();
+        self.verdict = word(decide(&comparison, terms), metric).to_string();
+        self.interval = comparison.interval;
     }
 }
 
 /// The comparison of ratios, one for each fresh pair.
-fn compared(ratios: &[f64]) -> Option<stats::Comparison> {
-    let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (*ratio, 1.0)).collect();
-    stats::compare(&pairs, 0, 0)
+fn compared(ratios: &[f64]) -> Option<Comparison> {
+    Comparison::of(ratios.iter().map(|ratio| ratio.ln()).collect())
 }
 
 impl Findings {
@@ -383,29 +378,20 @@ impl Findings {
                 Some((it.point.clone(), it.metric.clone(), compared(&it.pairs)?.floor()))
             })
             .collect();
-        for figure in &mut self.figures {
-            let same = |it: &&(String, String, f64)| it.0 == figure.point && it.1 == figure.metric;
-            let floor = floors.iter().find(same).map_or(0.0, |it| it.2);
-            figure.judge(Terms { floor, margin: self.margin });
-        }
-        self.correct();
-    }
-
-    /// Corrects the figures without a goal for their number.
-    fn correct(&mut self) {
-        let family = self.figures.iter_mut().filter(|it| it.p_corrected.is_some());
+        let margin = self.margin;
+        self.figures.iter_mut().for_each(DuetFigure::judge);
+        let family = self.figures.iter_mut().filter(|it| it.is_compared());
         let mut family: Vec<&mut DuetFigure> = family.collect();
         let logs = |(nth, it): (usize, &&mut DuetFigure)| {
             (nth, it.pairs.iter().map(|ratio| Some(ratio.ln())).collect())
         };
-        let comparisons: Vec<(usize, Vec<Option<f64>>)> =
-            family.iter().enumerate().map(logs).collect();
-        let word = |verdict: Verdict| verdict.word(Metric::Cpu);
-        for (figure, corrected) in family.iter_mut().zip(stats::step_down_p(&comparisons, 0)) {
-            figure.p_corrected = Some(corrected);
-            let is_equal = figure.verdict == word(Verdict::Equivalent);
-            if corrected > 1.0 - CONFIDENCE && !is_equal {
-                figure.verdict = word(Verdict::Unresolved).to_string();
+        let all: Vec<(usize, Vec<Option<f64>>)> = family.iter().enumerate().map(logs).collect();
+        for (figure, comparison) in family.iter_mut().zip(compare_all(&all, 0)) {
+            let same = |it: &&(String, String, f64)| it.0 == figure.point && it.1 == figure.metric;
+            let floor = floors.iter().find(same).map_or(0.0, |it| it.2);
+            if let Some(comparison) = comparison {
+                let better = figure.metric().better();
+                figure.decide(comparison, Terms { better, floor, margin });
             }
         }
     }
@@ -419,7 +405,7 @@ impl Findings {
 
     /// Whether a goal is missed beyond doubt.
     pub fn misses(&self) -> bool {
-        self.figures.iter().any(|it| it.reached == Some(GoalVerdict::Missed))
+        self.figures.iter().any(|it| it.reached == Some(Decision::Worse))
     }
 
     fn doubt(&mut self, text: String) {

@@ -46,12 +46,11 @@ pub struct PlanFile {
     pub blocks: Option<u32>,
     /// Fresh starts of both servers of a row (duets); 8 if absent.
     pub pairs: Option<u32>,
-    /// Windows on each server of a fresh pair (duets; 20 if absent). In a race: all servers of a
-    /// block are up at once and take turns, with this many windows each at every load point.
+    /// Windows on each server of a block at every closed load point; 1 if absent, and 20 in duets.
     pub windows: Option<u32>,
-    /// Silent connections to each server of a race with `windows`, to measure their memory.
+    /// Silent connections to each server of a race, to measure their memory.
     pub silent: Option<u32>,
-    /// The time after which no block of a race with `windows` begins.
+    /// The time after which no block of a race begins.
     pub budget: Option<Span>,
     /// The seed of orders and requests; 1 if absent.
     pub seed: Option<u64>,
@@ -61,8 +60,6 @@ pub struct PlanFile {
     pub window: Option<Span>,
     /// Arms closer together than this are equivalent (0.03 = 3 %).
     pub margin: Option<f64>,
-    /// Resamples of the bootstrap interval.
-    pub resamples: Option<u32>,
     /// The pre-registered metrics by their keys; if absent, each point's lead metric and CPU.
     pub metrics: Option<Vec<String>>,
     /// The environment's limits.
@@ -210,15 +207,14 @@ impl PlanFile {
             warmup_ms: self.warmup.map_or(base.warmup_ms, Span::ms),
             window_ms: self.window.map_or(base.window_ms, Span::ms),
             margin: self.margin.unwrap_or(base.margin),
-            resamples: self.resamples.unwrap_or(base.resamples),
             gates: self.gates.clone(),
             files: provisions(&self.file, folder)?,
             metrics: self.metrics()?,
-            turns: self.windows.map(|windows| Turns {
-                windows,
+            turns: Turns {
+                windows: self.windows.unwrap_or(base.turns.windows),
                 silent: self.silent.unwrap_or(0),
                 budget_ms: self.budget.map(Span::ms),
-            }),
+            },
             arms,
         })
     }

@@ -18,6 +18,7 @@ pub mod command;
 pub mod condition;
 pub mod cost;
 pub mod doubts;
+pub mod draft;
 pub mod duet;
 pub mod far;
 pub mod file;

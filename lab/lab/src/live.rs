@@ -9,16 +9,14 @@ use crate::machine::Conditions;
 use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
-use crate::verdict::{ArmVerdict, Metric, Verdict, analyse};
+use crate::verdict::{ArmVerdict, Metric, analyse};
 use serde::{Deserialize, Serialize};
-use stats::Interval;
+use stats::{Decision, Interval};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// Lines of news that are kept.
 const NEWS_MAX: usize = 50;
-/// Resamples of the second interval while the race runs; the report uses the plan's number.
-const RESAMPLES: u32 = 0;
 
 /// The state of a race at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -74,7 +72,7 @@ pub struct Estimate {
     pub twin: bool,
     /// The compared metric.
     pub metric: Metric,
-    /// Median ratio arm / baseline.
+    /// The ratio arm / baseline.
     pub ratio: f64,
     /// The arm's median, and the baseline's.
     pub medians: Option<(f64, f64)>,
@@ -82,9 +80,9 @@ pub struct Estimate {
     pub interval: Option<Interval>,
     /// The number of blocks behind it.
     pub blocks: u32,
-    /// The verdict as of now.
-    pub verdict: Verdict,
-    /// The verdict in a word.
+    /// The decision as of now.
+    pub decision: Decision,
+    /// The decision in a word.
     pub word: String,
 }
 
@@ -124,8 +122,7 @@ impl Live {
             blocks: plan.blocks,
             ..Snapshot::default()
         };
-        let mut run = Run { manifest: manifest.clone(), ..Run::default() };
-        run.manifest.plan.resamples = RESAMPLES;
+        let run = Run { manifest: manifest.clone(), ..Run::default() };
         Live(Arc::new(Mutex::new(Inner { run, shot, begun: Instant::now(), fresh: 0 })))
     }
 
@@ -239,8 +236,8 @@ fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estim
         medians: None,
         interval: judged.comparison.interval,
         blocks: judged.comparison.log_ratios.len() as u32,
-        verdict: judged.verdict,
-        word: judged.verdict.word(judged.metric).to_string(),
+        decision: judged.decision,
+        word: judged.word().to_string(),
     }
 }
 
@@ -269,7 +266,7 @@ mod tests {
         }
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));
-        assert!(shot.left_ms.is_some() && shot.sentence.contains("uring is faster"), "{shot:?}");
+        assert!(shot.left_ms.is_some() && shot.sentence.contains("`uring` answers"), "{shot:?}");
         let json = serde_json::to_string(&shot).expect("strings and numbers");
         assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("what we wrote"), shot);
     }

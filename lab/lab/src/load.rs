@@ -175,6 +175,9 @@ pub struct Usage {
     pub rss_kb: Option<u64>,
     /// Proportional memory, kilobytes; shared pages count once.
     pub pss_kb: Option<u64>,
+    /// The same without pages of files, kilobytes.
+    #[serde(default)]
+    pub own_kb: Option<u64>,
     /// Threads in the tree.
     pub threads: Option<u64>,
     /// Processes in the tree.
@@ -231,9 +234,10 @@ impl Load {
         self.errors.iter().map(|fault| fault.count).sum()
     }
 
-    /// Proportional memory if known, else resident memory, kilobytes.
+    /// Memory of its own if known, else with pages of files, else resident memory, kilobytes. Pages
+    /// of files are left out: an old build and its twin share them, and a new build pays alone.
     pub fn memory_kb(&self) -> Option<u64> {
-        self.server.as_ref().and_then(|server| server.pss_kb.or(server.rss_kb))
+        self.server.as_ref().and_then(|server| server.own_kb.or(server.pss_kb).or(server.rss_kb))
     }
 }
 

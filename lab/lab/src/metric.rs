@@ -21,7 +21,8 @@ pub enum Metric {
     P999,
     /// Context switches per request.
     Switches,
-    /// Memory of the server's process tree, kilobytes, shared pages divided.
+    /// Memory of the server's process tree, kilobytes: shared pages divided, those of files left
+    /// out.
     Memory,
     /// Memory that each silent connection costs, bytes (points with idle connections).
     ConnectionMemory,

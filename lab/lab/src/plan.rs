@@ -19,8 +19,6 @@ use std::time::Duration;
 
 /// The most blocks of a run: pairing them takes time that grows with their square.
 pub const BLOCKS_MAX: u32 = 10_000;
-/// The most bootstrap resamples; an interval does not change visibly beyond a few thousand.
-pub const RESAMPLES_MAX: u32 = 100_000;
 
 /// One server and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,8 +120,6 @@ pub struct Plan {
     pub window_ms: u64,
     /// Two arms closer than this are equivalent (0.03 = 3 %).
     pub margin: f64,
-    /// Resamples of the bootstrap interval; 0 leaves it out.
-    pub resamples: u32,
     /// The environment's limits.
     pub gates: Gates,
     /// Files that each trial gets.
@@ -133,23 +129,29 @@ pub struct Plan {
     /// per request.
     #[serde(default)]
     pub metrics: Vec<Metric>,
-    /// How the servers of a block take part, in place of one trial after another: all are up at
-    /// once and take turns under one generator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<Turns>,
+    /// How the servers of a block take turns under one generator.
+    #[serde(default)]
+    pub turns: Turns,
 }
 
-/// A block in which all servers take turns.
+/// A block in which all servers take turns. At an open load point, or beside silent connections,
+/// one server after the other is up alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turns {
-    /// Windows on each server at each load point, in place of the plan's one.
+    /// Windows on each server at each closed load point.
     pub windows: u32,
     /// Silent connections that each server gets in the first blocks, to measure its memory for
     /// each; 0 for none.
     pub silent: u32,
-    /// The time after which no block begins, milliseconds; absent where the number of blocks alone
-    /// decides.
+    /// The time after which no block begins, milliseconds. A race with a budget also ends when it
+    /// is settled, and lets clearly dearer arms leave. Absent where the number of blocks decides.
     pub budget_ms: Option<u64>,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns { windows: 1, silent: 0, budget_ms: None }
+    }
 }
 
 impl Default for Plan {
@@ -166,11 +168,10 @@ impl Default for Plan {
             warmup_ms: 150,
             window_ms: 600,
             margin: 0.03,
-            resamples: 2_000,
             gates: Gates::default(),
             files: Vec::new(),
             metrics: Vec::new(),
-            turns: None,
+            turns: Turns::default(),
         }
     }
 }
@@ -210,6 +211,9 @@ pub enum BadPlan {
     /// The margin is not between 0 and 1.
     #[display("expected a margin between 0 and 1, as 0.03 for 3 %")]
     Margin,
+    /// There is no window.
+    #[display("expected 1 or more windows, found 0")]
+    NoWindows,
     /// The window is empty.
     #[display("expected a window longer than 0 ms")]
     NoWindow,
@@ -309,16 +313,10 @@ impl Plan {
         if let Some(point) = self.points.iter().find(|p| p.connections == 0 || p.depth == 0) {
             return Err(BadPlan::EmptyPoint(point.name.clone()));
         }
-        let turns = |point: &LoadPoint| match self.turns {
-            Some(turns) if turns.windows == 0 => Some("expected 1 or more windows, found 0"),
-            Some(_) if point.is_open() => Some(
-                "expected a closed loop, found `rate`, `overload` or `promise`: one trial after \
-                 another, without `windows`, can offer those loads",
-            ),
-            _ => None,
-        };
-        let fault = |point: &LoadPoint| point.fault().or(turns(point));
-        match self.points.iter().find_map(|point| Some((point, fault(point)?))) {
+        if self.turns.windows == 0 {
+            return Err(BadPlan::NoWindows);
+        }
+        match self.points.iter().find_map(|point| Some((point, point.fault()?))) {
             Some((point, why)) => Err(BadPlan::BadPoint(point.name.clone(), why)),
             None => Ok(()),
         }
@@ -385,7 +383,6 @@ pub(crate) mod tests {
             warmup_ms: 1,
             window_ms: 1,
             margin: 0.03,
-            resamples: 0,
             ..Plan::default()
         }
     }
@@ -412,16 +409,7 @@ pub(crate) mod tests {
         };
         let why = "expected an overload factor above 1, such as 1.2";
         check(slow, BadPlan::BadPoint("depth 1".into(), why));
-        let turns = |p: &mut Plan, windows| {
-            p.turns = Some(Turns { windows, silent: 0, budget_ms: None });
-        };
-        let why = "expected 1 or more windows, found 0";
-        check(|p| turns(p, 0), BadPlan::BadPoint("depth 1".into(), why));
-        let mut open = plan();
-        turns(&mut open, 1);
-        open.points[1].model = Model::Overload { factor: 2.0 };
-        let why = open.check().expect_err("no closed loop").to_string();
-        assert!(why.starts_with("load point `depth 16`: expected a closed loop"), "{why}");
+        check(|p| p.turns.windows = 0, BadPlan::NoWindows);
         check(
             |p| p.baseline = "select".into(),
             BadPlan::NoBaseline { wanted: "select".into(), have },

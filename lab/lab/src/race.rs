@@ -1,10 +1,9 @@
-//! The race: walks the schedule, repeats the trials that the gates refuse, records everything.
+//! The race: walks the blocks, records everything.
 //!
-//! Repetitions are bounded twice, per slot and over the whole race. On a machine that is never
-//! quiet the last attempt counts, and its objections are in the report. An arm whose server does
-//! not start gets a second attempt and is then left out; the reason is its result. A stopped race
-//! can continue: the schedule follows from the plan alone, so a result's position in it identifies
-//! the finished slots.
+//! Every block meets every arm that is still in the race, so a disturbance affects all of them
+//! alike, and no trial is repeated. An arm leaves when its server does not start or fails twice; in
+//! a race with a budget also when it is clearly dearer. A stopped race can continue: the schedule
+//! follows from the plan alone, so a result's position in it identifies the finished slots.
 
 use crate::block::{Slot, schedule};
 use crate::cause::questioned;
@@ -91,8 +90,8 @@ pub fn go_on(
     Ok(Outcome { run: race.run, interrupted: !finished })
 }
 
-/// Counts system calls in runs of their own and measures their prices: after a race in turns those
-/// of the cheapest arms and the dearer ones, else those of every arm at every load point.
+/// Counts system calls in runs of their own and measures their prices: those of the cheapest arms
+/// and the dearer ones.
 ///
 /// # Errors
 /// If the raw file cannot be written, or a price cannot be measured.
@@ -111,11 +110,10 @@ pub fn explain(
     }
     let answer = analyse(run).answer;
     for (at, point) in plan.points.iter().enumerate() {
-        let wanted = answer.as_ref().map(|answer| questioned(answer, &point.name));
+        let wanted = questioned(&answer, &point.name);
         for (entrant, arm) in plan.arms.iter().enumerate() {
             let has = run.census.iter().any(|it| it.arm == arm.name && it.point == point.name);
-            let is_wanted = wanted.as_ref().is_none_or(|wanted| wanted.contains(&arm.name));
-            if has || !is_wanted || stop.load(Ordering::Relaxed) {
+            if has || !wanted.contains(&arm.name) || stop.load(Ordering::Relaxed) {
                 continue;
             }
             let Some(census) = trials.census(entrant, at) else { return Ok(()) };
@@ -137,8 +135,8 @@ pub fn explain(
 const PILOT_ROUNDS: u32 = 3;
 
 /// The state of a running race beside its record.
+#[derive(Default)]
 struct Progress {
-    retries: u32,
     /// Arms that never started.
     missing: BTreeSet<usize>,
     /// Arms that have started once.
@@ -159,13 +157,7 @@ struct Race<'a> {
 
 impl Progress {
     fn of(plan: &Plan, known: &Run) -> Progress {
-        let allowed = (f64::from(plan.trials()) * plan.gates.retry_share).ceil() as u32;
-        let mut progress = Progress {
-            retries: allowed,
-            missing: BTreeSet::new(),
-            proven: BTreeSet::new(),
-            done: BTreeSet::new(),
-        };
+        let mut progress = Progress::default();
         let entrants = plan.entrants();
         for trial in &known.trials {
             let Some(entrant) = entrants.iter().position(|arm| arm.name == trial.arm) else {
@@ -177,13 +169,12 @@ impl Progress {
     }
 
     fn take(&mut self, entrant: usize, trial: &Trial) {
-        let absent = matches!(trial.ending, Ending::Unavailable { .. });
+        // Earlier versions repeated disturbed trials.
         if !trial.counted {
-            self.retries = self.retries.saturating_sub(u32::from(!absent));
             return;
         }
         self.done.insert(trial.order);
-        if !absent {
+        if !matches!(trial.ending, Ending::Unavailable { .. }) {
             self.proven.insert(entrant);
         } else if !self.proven.contains(&entrant) {
             self.missing.insert(entrant);
@@ -202,9 +193,9 @@ impl Race<'_> {
 
     /// Runs block after block with all servers that are still in the race, until the blocks or the
     /// time are used up or nothing is left to settle. Returns whether it completed.
-    fn blocks_in_turns(&mut self) -> anyhow::Result<bool> {
+    fn blocks(&mut self) -> anyhow::Result<bool> {
         let (begun, sitting, entrants) = (Instant::now(), self.sitting(), self.plan.entrants());
-        let budget = self.plan.turns.and_then(|turns| turns.budget_ms).map(Duration::from_millis);
+        let budget = self.plan.turns.budget_ms.map(Duration::from_millis);
         let all = schedule(&self.plan);
         let each = self.plan.points.len() * entrants.len();
         let mut gone: Vec<String> = Vec::new();
@@ -230,7 +221,7 @@ impl Race<'_> {
             // Fewer blocks give no interval, so a slow machine takes its time for them.
             let is_late =
                 block >= VALUES_MIN as u32 && budget.is_some_and(|budget| begun.elapsed() > budget);
-            if is_late || is_settled(&self.plan, &self.run.trials) {
+            if is_late || (budget.is_some() && is_settled(&self.plan, &self.run.trials)) {
                 return Ok(true);
             }
             if self.stopped() {
@@ -303,51 +294,6 @@ impl Race<'_> {
         self.trials.capacities(&self.run.pilots.iter().filter_map(capacity).collect());
         Ok(true)
     }
-
-    /// Walks the schedule. Returns whether it completed.
-    fn blocks(&mut self) -> anyhow::Result<bool> {
-        if self.plan.turns.is_some() {
-            return self.blocks_in_turns();
-        }
-        let begun = Instant::now();
-        let sitting = self.sitting();
-        let entrants = self.plan.entrants();
-        for slot in &schedule(&self.plan) {
-            if self.progress.done.contains(&slot.order) {
-                continue;
-            }
-            let arm = &entrants[slot.entrant].name;
-            if self.progress.missing.contains(&slot.entrant) {
-                (self.observer)(RaceEvent::Skip(arm));
-                continue;
-            }
-            for attempt in 1.. {
-                if self.stopped() {
-                    return Ok(false);
-                }
-                (self.observer)(RaceEvent::Begin(slot, arm, &self.plan.points[slot.point].name));
-                let Some(mut trial) = self.trials.run(slot, attempt, begun) else {
-                    return Ok(false);
-                };
-                let absent = matches!(trial.ending, Ending::Unavailable { .. });
-                let again = attempt < self.plan.gates.attempts
-                    && match absent {
-                        true => attempt == 1,
-                        false => !trial.objections.is_empty() && self.progress.retries > 0,
-                    };
-                trial.counted = !again;
-                trial.seen.sitting = sitting;
-                self.recorder.trial(&trial)?;
-                (self.observer)(RaceEvent::End(&trial));
-                self.progress.take(slot.entrant, &trial);
-                self.run.trials.push(trial);
-                if !again {
-                    break;
-                }
-            }
-        }
-        Ok(true)
-    }
 }
 
 #[cfg(test)]
@@ -411,16 +357,16 @@ pub(crate) mod tests {
         }
     }
 
-    /// Answers every slot by a function of (arm, slot, attempt).
+    /// Answers every slot by a function of it.
     struct Mock<F>(F);
 
-    impl<F: FnMut(&Slot, u32) -> Option<Trial>> Trials for Mock<F> {
-        fn run(&mut self, slot: &Slot, attempt: u32, _begun: Instant) -> Option<Trial> {
-            (self.0)(slot, attempt)
+    impl<F: FnMut(&Slot) -> Option<Trial>> Trials for Mock<F> {
+        fn block(&mut self, slots: &[Slot], _begun: Instant) -> Option<Vec<Trial>> {
+            slots.iter().map(&mut self.0).collect()
         }
     }
 
-    fn play(stop: &AtomicBool, answer: impl FnMut(&Slot, u32) -> Option<Trial>) -> Outcome {
+    fn play(stop: &AtomicBool, answer: impl FnMut(&Slot) -> Option<Trial>) -> Outcome {
         let room = tempdir().expect("a temporary directory");
         let manifest = manifest();
         let path = room.path().join("report.jsonl");
@@ -436,65 +382,50 @@ pub(crate) mod tests {
         outcome
     }
 
-    fn answer(slot: &Slot, attempt: u32) -> Trial {
-        let name = manifest().plan.entrants()[slot.entrant].name.clone();
-        Trial { order: slot.order, attempt, ..trial(&name, slot.block, 100.0) }
+    fn answer(slot: &Slot) -> Trial {
+        let plan = manifest().plan;
+        let name = plan.entrants()[slot.entrant].name.clone();
+        let point = plan.points[slot.point].name.clone();
+        Trial { order: slot.order, point, ..trial(&name, slot.block, 100.0) }
     }
 
     #[test]
     fn every_slot_gets_a_result() {
-        let outcome = play(&AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
+        let outcome = play(&AtomicBool::new(false), |slot| Some(answer(slot)));
         assert_eq!(outcome.run.trials.len(), 48);
         assert!(outcome.run.trials.iter().all(|trial| trial.counted));
         assert!(!outcome.interrupted);
     }
 
     #[test]
-    fn a_refused_trial_is_repeated_in_its_block_and_kept_in_the_record() {
-        let outcome = play(&AtomicBool::new(false), |slot, n| {
-            let mut trial = answer(slot, n);
-            if slot.order == 3 && n < 3 {
-                trial.objections.push("steal".to_string());
-            }
-            Some(trial)
-        });
-        let three: Vec<&Trial> = outcome.run.trials.iter().filter(|it| it.order == 3).collect();
-        let counted: Vec<bool> = three.iter().map(|trial| trial.counted).collect();
-        assert_eq!(counted, [false, false, true]);
-        assert_eq!(outcome.run.trials.len(), 50);
-    }
-
-    #[test]
-    fn repetitions_are_bounded_on_a_machine_that_is_never_quiet() {
-        let outcome = play(&AtomicBool::new(false), |slot, n| {
+    fn a_disturbed_block_counts_as_it_is() {
+        let outcome = play(&AtomicBool::new(false), |slot| {
             let objections = vec!["foreign".to_string()];
-            Some(Trial { objections, ..answer(slot, n) })
+            Some(Trial { objections, ..answer(slot) })
         });
-        // 20 % of 48 trials, rounded up.
-        assert_eq!(outcome.run.trials.len(), 48 + 10);
         assert_eq!(outcome.run.trials.iter().filter(|it| it.counted).count(), 48);
     }
 
     #[test]
-    fn an_arm_that_does_not_start_is_asked_twice_and_left_out() {
-        let outcome = play(&AtomicBool::new(false), |slot, n| {
-            let mut trial = answer(slot, n);
+    fn an_arm_that_does_not_start_is_left_out() {
+        let outcome = play(&AtomicBool::new(false), |slot| {
+            let mut trial = answer(slot);
             if trial.arm == "uring" {
                 trial.ending = Ending::Unavailable { reason: "no ring".to_string() };
             }
             Some(trial)
         });
         let uring = outcome.run.trials.iter().filter(|it| it.arm == "uring").count();
-        assert_eq!((uring, outcome.run.trials.len()), (2, 36 + 2));
+        assert_eq!((uring, outcome.run.trials.len()), (2, 36 + 2), "its first block, two points");
     }
 
     #[test]
     fn a_stopped_race_goes_on_where_it_was() {
-        let whole = play(&AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
+        let whole = play(&AtomicBool::new(false), |slot| Some(answer(slot)));
         let room = tempdir().expect("a temporary directory");
         let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
-        let mut some = Mock(|slot: &Slot, n| (slot.order < 21).then(|| answer(slot, n)));
+        let mut some = Mock(|slot: &Slot| (slot.block < 3).then(|| answer(slot)));
         let never = AtomicBool::new(false);
         let first = run(&manifest(), &mut some, &mut recorder, &mut |_| {}, &never);
         assert!(first.expect("writable").interrupted);
@@ -503,9 +434,9 @@ pub(crate) mod tests {
         let sitting = Sitting { number: 1, ..Sitting::default() };
         let mut recorder = Recorder::resume(&path, &sitting).expect("writable");
         known.resumed.push(sitting);
-        let mut rest = Mock(|slot: &Slot, n| {
-            assert!(slot.order >= 21, "a slot with a result was run again");
-            Some(answer(slot, n))
+        let mut rest = Mock(|slot: &Slot| {
+            assert!(slot.block >= 3, "a slot with a result was run again");
+            Some(answer(slot))
         });
         let second = go_on(known, &mut rest, &mut recorder, &mut |_| {}, &never);
         let second = second.expect("writable");
@@ -515,7 +446,7 @@ pub(crate) mod tests {
         };
         assert_eq!(names(&second.run), names(&whole.run));
         let sittings: Vec<u32> = second.run.trials.iter().map(|it| it.seen.sitting).collect();
-        assert_eq!((sittings[20], sittings[21]), (0, 1));
+        assert_eq!((sittings[23], sittings[24]), (0, 1));
         assert_eq!(crate::record::read(&path).expect("written"), [second.run]);
     }
 
@@ -523,9 +454,9 @@ pub(crate) mod tests {
     fn pilots_come_first_and_are_recorded() {
         struct Asked(Vec<usize>, BTreeMap<String, f64>);
         impl Trials for Asked {
-            fn run(&mut self, slot: &Slot, attempt: u32, _begun: Instant) -> Option<Trial> {
+            fn block(&mut self, slots: &[Slot], _begun: Instant) -> Option<Vec<Trial>> {
                 assert_eq!(self.1.len(), 2, "rates were needed before they were known");
-                Some(answer(slot, attempt))
+                Some(slots.iter().map(answer).collect())
             }
             fn pilot(&mut self, entrant: usize, round: u32) -> Option<Result<Load, String>> {
                 self.0.push(entrant);
@@ -556,11 +487,10 @@ pub(crate) mod tests {
 
     #[test]
     fn an_interrupted_race_keeps_what_is_known() {
-        let outcome =
-            play(&AtomicBool::new(false), |slot, n| (slot.order < 5).then(|| answer(slot, n)));
+        let outcome = play(&AtomicBool::new(false), |slot| (slot.block < 1).then(|| answer(slot)));
         assert!(outcome.interrupted);
-        assert_eq!(outcome.run.trials.len(), 5);
-        let outcome = play(&AtomicBool::new(true), |slot, n| Some(answer(slot, n)));
+        assert_eq!(outcome.run.trials.len(), 8);
+        let outcome = play(&AtomicBool::new(true), |slot| Some(answer(slot)));
         assert_eq!((outcome.interrupted, outcome.run.trials.len()), (true, 0));
     }
 }

@@ -4,10 +4,12 @@
 //! is written whole before the next trial starts, so an interrupted race leaves every trial that it
 //! had finished. Several runs may share a file; [`read`] returns them in order.
 
+mod older;
+
 use crate::census::Census;
 use crate::far::Network;
 use crate::machine::{Host, Placement, date_now};
-use crate::plan::{Arm, BLOCKS_MAX, Plan, RESAMPLES_MAX, fnv1a};
+use crate::plan::{Arm, BLOCKS_MAX, Plan, fnv1a};
 use crate::prices::Prices;
 use crate::trial::Trial;
 use anyhow::Context;
@@ -308,7 +310,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
                 place()
             );
         }
-        let row: Row = match serde_json::from_slice(&line) {
+        let row: Row = match serde_json::from_slice(&line).and_then(older::converted) {
             Ok(row) => row,
             Err(why) if !is_whole && why.is_eof() => break,
             Err(why) => {
@@ -338,10 +340,7 @@ fn bounded(row: &Row) -> Result<(), String> {
         false => Err(format!("expected {what} up to {most}, found {found}")),
     };
     match row {
-        Row::Manifest(manifest) => {
-            check("blocks", manifest.plan.blocks, BLOCKS_MAX)?;
-            check("resamples", manifest.plan.resamples, RESAMPLES_MAX)
-        }
+        Row::Manifest(manifest) => check("blocks", manifest.plan.blocks, BLOCKS_MAX),
         Row::Trial(trial) => check("blocks, counted from 0,", trial.block, BLOCKS_MAX),
         _ => Ok(()),
     }
@@ -395,7 +394,6 @@ mod tests {
             assert!(found.contains(want), "{found}");
         };
         check(&|manifest, _| manifest.plan.blocks = 1 << 30, ":1: expected blocks up to 10000");
-        check(&|manifest, _| manifest.plan.resamples = 1 << 30, "resamples up to 100000");
         check(&|_, trial| trial.block = 1_000_000, ":2: expected blocks");
         let wild = |buckets: Vec<(u64, u64)>| {
             move |_: &mut Manifest, trial: &mut Trial| {

@@ -55,7 +55,7 @@ pub struct Runner {
 
 /// The result of a trial: everything but the environment.
 #[derive(Default)]
-struct Run {
+struct Attempt {
     ending: Option<Ending>,
     boot_ms: Option<f64>,
     exit: Option<String>,
@@ -131,11 +131,11 @@ impl Runner {
     }
 
     /// A closed or an open point.
-    fn plain(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Run {
+    fn plain(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Attempt {
         let offered_rps = match point.model {
             Model::Open { rate, .. } => match self.rate(&arm.name, rate) {
                 Ok(rate) => Some(rate),
-                Err(reason) => return Run::failed(reason),
+                Err(reason) => return Attempt::failed(reason),
             },
             _ => None,
         };
@@ -150,10 +150,10 @@ impl Runner {
         slot: &Slot,
         dir: &Path,
         offered_rps: Option<f64>,
-    ) -> Run {
+    ) -> Attempt {
         let mut up = match self.boot(arm, slot.swapped, dir) {
             Ok(up) => up,
-            Err(reason) => return Run::unavailable(reason),
+            Err(reason) => return Attempt::unavailable(reason),
         };
         let mut run = up.run();
         run.seen.offered_rps = offered_rps;
@@ -204,13 +204,13 @@ impl Runner {
     }
 }
 
-impl Run {
-    fn failed(reason: String) -> Run {
-        Run { ending: Some(Ending::Failed { reason }), ..Run::default() }
+impl Attempt {
+    fn failed(reason: String) -> Attempt {
+        Attempt { ending: Some(Ending::Failed { reason }), ..Attempt::default() }
     }
 
-    fn unavailable(reason: String) -> Run {
-        Run { ending: Some(Ending::Unavailable { reason }), ..Run::default() }
+    fn unavailable(reason: String) -> Attempt {
+        Attempt { ending: Some(Ending::Unavailable { reason }), ..Attempt::default() }
     }
 
     /// Takes the generator's report and ends the server.
@@ -239,10 +239,10 @@ impl Up {
     }
 
     /// A run of which no more is known than that the server is ready.
-    fn run(&self) -> Run {
+    fn run(&self) -> Attempt {
         let promises = self.server.promises.clone();
         let seen = Observations { promises, ..Observations::default() };
-        Run { boot_ms: Some(self.boot_ms()), seen, ..Run::default() }
+        Attempt { boot_ms: Some(self.boot_ms()), seen, ..Attempt::default() }
     }
 
     /// Opens silent connections and measures their memory.
@@ -267,8 +267,10 @@ impl Up {
     }
 }
 
-impl Trials for Runner {
-    fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
+impl Runner {
+    /// One slot with a server of its own, for the `attempt`th time. `begun` is when the race began.
+    /// `None` if it was interrupted.
+    pub fn run(&self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
         let start = Instant::now();
         let dir = self.dir(&format!("trial-{}-{attempt}", slot.order));
         let point = &self.plan.points[slot.point];
@@ -296,7 +298,7 @@ impl Trials for Runner {
             boot_ms: run.boot_ms,
             conditions,
             objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
-            counted: false,
+            counted: true,
             exit: run.exit,
             exit_clean: run.exit_clean,
             ending,
@@ -304,11 +306,41 @@ impl Trials for Runner {
         })
     }
 
+    /// Whether the servers of two load points are the same: closed loops without silent
+    /// connections, and no command or file that names the point.
+    fn share_servers(&self, first: &LoadPoint, second: &LoadPoint) -> bool {
+        let is_plain = |point: &LoadPoint| !point.is_open() && point.idle == 0;
+        let same = |arm: &Arm| {
+            let (one, other) = (arm.at(first), arm.at(second));
+            (one.command, one.files) == (other.command, other.files)
+        };
+        is_plain(first) && is_plain(second) && self.entrants.iter().all(same)
+    }
+}
+
+impl Trials for Runner {
+    /// The slots of neighbouring load points that share their servers take turns; the others have a
+    /// server each, one after the other.
     fn block(&mut self, slots: &[Slot], begun: Instant) -> Option<Vec<Trial>> {
-        let dir = self.dir(&format!("block-{}", slots.first()?.block));
-        let trials = self.take_turns(slots, &dir, begun);
-        let _ = fs::remove_dir_all(&dir);
-        trials
+        let points = &self.plan.points;
+        let shared = |a: &Slot, b: &Slot| {
+            a.point == b.point || self.share_servers(&points[a.point], &points[b.point])
+        };
+        let mut trials = Vec::new();
+        for (nth, group) in slots.chunk_by(shared).enumerate() {
+            let point = &points[group[0].point];
+            if !self.share_servers(point, point) {
+                for slot in group {
+                    trials.push(self.run(slot, 1, begun)?);
+                }
+                continue;
+            }
+            let dir = self.dir(&format!("block-{}", slots[0].block));
+            let played = self.take_turns(group, nth == 0, &dir, begun);
+            let _ = fs::remove_dir_all(&dir);
+            trials.extend(played?);
+        }
+        Some(trials)
     }
 
     fn pilot(&mut self, entrant: usize, round: u32) -> Option<Result<Load, String>> {

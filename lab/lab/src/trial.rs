@@ -35,7 +35,7 @@ pub struct Trial {
     pub point: String,
     /// Name of the arm.
     pub arm: String,
-    /// 1 for the first attempt at this slot.
+    /// 1 for the first attempt at this slot; only the tuner and earlier versions try again.
     pub attempt: u32,
     /// Seed of arrivals and mix, shared by the block.
     pub seed: u64,
@@ -97,13 +97,8 @@ impl Trial {
 
 /// The interface through which slots are run. `None` means interrupted.
 pub trait Trials {
-    /// Runs `slot` for the `attempt`th time. `begun` is when the race began.
-    fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial>;
-
-    /// Runs the slots of one block whose servers take turns: a trial for each slot.
-    fn block(&mut self, slots: &[Slot], begun: Instant) -> Option<Vec<Trial>> {
-        slots.iter().map(|slot| self.run(slot, 1, begun)).collect()
-    }
+    /// Runs the slots of one block: a trial for each slot. `begun` is when the race began.
+    fn block(&mut self, slots: &[Slot], begun: Instant) -> Option<Vec<Trial>>;
 
     /// Measures an entrant's capacity in a closed loop at the load of the open points, for the
     /// `round`th time. `None` if it was interrupted; an error is a sentence.

@@ -8,9 +8,9 @@
 use crate::metric::Metric;
 use crate::record::Run;
 use crate::trial::Trial;
-use crate::verdict::{ArmVerdict, Summary, Verdict, analyse};
+use crate::verdict::{ArmVerdict, Summary, analyse};
 use serde::{Deserialize, Serialize};
-use stats::{Interval, shift};
+use stats::{Decision, Interval, median};
 
 /// The joint conclusion of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,8 +45,6 @@ pub struct Row {
     pub after_interval: Option<Interval>,
     /// The factor of change from the first to the second run.
     pub change: Option<f64>,
-    /// The exact interval of that factor.
-    pub change_interval: Option<Interval>,
     /// The conclusion.
     pub agreement: Agreement,
 }
@@ -105,7 +103,6 @@ pub fn versus(first: &Run, second: &Run) -> Versus {
 
 /// The change of the ratio to the baseline.
 fn ratio_change(point: &str, arm: &str, before: &ArmVerdict, after: &ArmVerdict) -> Row {
-    let change = shift(&before.comparison.log_ratios, &after.comparison.log_ratios);
     Row {
         point: point.to_string(),
         arm: arm.to_string(),
@@ -115,33 +112,32 @@ fn ratio_change(point: &str, arm: &str, before: &ArmVerdict, after: &ArmVerdict)
         before_interval: before.comparison.interval,
         after: after.comparison.ratio,
         after_interval: after.comparison.interval,
-        change: change.map(|it| it.shift.exp()),
-        change_interval: change.and_then(|it| it.interval).map(|it| it.exp()),
-        agreement: agreement(before.verdict, after.verdict),
+        change: Some(after.comparison.ratio / before.comparison.ratio),
+        agreement: agreement(before.decision, after.decision),
     }
 }
 
-fn agreement(before: Verdict, after: Verdict) -> Agreement {
+fn agreement(before: Decision, after: Decision) -> Agreement {
     match (before, after) {
-        (Verdict::Better, Verdict::Better) | (Verdict::Worse, Verdict::Worse) => {
+        (Decision::Better, Decision::Better) | (Decision::Worse, Decision::Worse) => {
             Agreement::Confirmed
         }
-        (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better) => {
+        (Decision::Better, Decision::Worse) | (Decision::Worse, Decision::Better) => {
             Agreement::Contradicted
         }
-        (Verdict::Equivalent, Verdict::Equivalent) => Agreement::BothEquivalent,
+        (Decision::Equal, Decision::Equal) => Agreement::BothEquivalent,
         _ => Agreement::Open,
     }
 }
 
 /// The change of the baseline's own figures.
 fn own_change(first: &Run, second: &Run, point: &str, arm: &str, metric: Metric) -> Option<Row> {
-    let values = |run: &Run| -> Vec<f64> {
+    let middle = |run: &Run| {
         let mine = |trial: &&Trial| trial.point == point && trial.arm == arm;
         let found = run.trials.iter().filter(mine).filter_map(|it| metric.in_trial(it));
-        found.filter(|value| *value > 0.0).map(f64::ln).collect()
+        median(&found.filter(|value| *value > 0.0).collect::<Vec<f64>>())
     };
-    let change = shift(&values(first), &values(second))?;
+    let change = middle(second)? / middle(first)?;
     Some(Row {
         point: point.to_string(),
         arm: arm.to_string(),
@@ -151,8 +147,7 @@ fn own_change(first: &Run, second: &Run, point: &str, arm: &str, metric: Metric)
         before_interval: None,
         after: 1.0,
         after_interval: None,
-        change: Some(change.shift.exp()),
-        change_interval: change.interval.map(|it| it.exp()),
+        change: Some(change),
         agreement: Agreement::Baseline,
     })
 }
@@ -245,13 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn changes_have_intervals_and_differences_names() {
+    fn changes_have_factors_and_differences_names() {
         let mut second = run(1.5);
         second.manifest.plan_hash = "other".to_string();
         let found = versus(&run(1.2), &second);
         let row = found.rows.iter().find(|row| row.arm == "uring").expect("both have it");
-        let change = row.change_interval.expect("six blocks a side");
-        assert!(change.low <= 1.25 && 1.25 <= change.high, "{row:?}");
+        assert!(row.change.is_some_and(|it| (it - 1.25).abs() < 1e-9), "{row:?}");
         let base = found.rows.iter().find(|row| row.baseline).expect("the baseline has its rows");
         assert!(base.change.is_some_and(|it| (it - 1.0).abs() < 1e-9), "{base:?}");
         assert!(found.differences[0].starts_with("plan: "), "{:?}", found.differences);

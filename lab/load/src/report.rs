@@ -294,6 +294,9 @@ pub struct Server {
     pub rss_kb: u64,
     /// Resident memory at the end of the window, shared pages divided (kB).
     pub pss_kb: Option<u64>,
+    /// The same without pages of files, which copies of one program share (kB).
+    #[serde(default)]
+    pub own_kb: Option<u64>,
     /// Sum of the peaks of resident memory of the living processes (kB).
     pub peak_kb: u64,
     /// Threads at the end of the window.

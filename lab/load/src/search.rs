@@ -30,8 +30,8 @@ const STEP: f64 = 0.05;
 const STEPS_MAX: u32 = 6;
 /// The first rate, as a fraction of a closed loop's throughput.
 const BEGIN: f64 = 0.1;
-/// The search gives up after this many doublings.
-const DOUBLINGS_MAX: u32 = 20;
+/// The most probes before the first confirmation: 20 doublings, or a way down and the bisections.
+const PROBES_MAX: usize = 30;
 /// The lowest rate that is tried, a second.
 const RATE_MIN: f64 = 1.0;
 /// The least share of arrivals that must be answered inside the window.
@@ -113,21 +113,21 @@ fn search(
         Some(rate) => rate,
         None => BEGIN * search.closed()?,
     };
-    let (mut low, mut high) = search.bracket(begin)?;
-    while let Some(top) = high.filter(|&top| low > 0.0 && top - low > RESOLUTION * low) {
-        if search.limit.is_some() {
-            break;
-        }
-        let middle = (low * top).sqrt();
-        if search.probe("bisect", middle)? { low = middle } else { high = Some(middle) }
-    }
-    let (capacity_rps, confirmed) = search.confirm(low)?;
+    let terms = stats::Bracket {
+        begin,
+        least: RATE_MIN,
+        shrink: 2.0,
+        resolution: RESOLUTION,
+        probes_max: PROBES_MAX,
+    };
+    let edges = stats::bracket(&terms, |step, rate| search.step(step, rate))?;
+    let (capacity_rps, confirmed) = search.confirm(edges.passed.unwrap_or(0.0))?;
     Ok(Capacity {
         schema: SCHEMA.to_owned(),
         target: plan.target.to_string(),
         slo: slo.to_string(),
         capacity_rps,
-        failed_rps: high,
+        failed_rps: edges.failed,
         confirmed,
         limit: search.limit,
         probes: search.probes,
@@ -154,27 +154,18 @@ impl<F: FnMut(&Probe), R: FnMut(&Plan) -> Result<Report, Failure>> Search<F, R> 
         Ok(rate.max(10.0))
     }
 
-    /// A rate that passed (0 if none did) and a higher one that failed, if any.
-    fn bracket(&mut self, begin: f64) -> Result<(f64, Option<f64>), Failure> {
-        let mut rate = begin;
-        if !self.probe("double", rate)? {
-            while rate >= 2.0 * RATE_MIN {
-                let high = rate;
-                rate /= 2.0;
-                if self.probe("halve", rate)? {
-                    return Ok((rate, Some(high)));
-                }
-            }
-            return Ok((0.0, Some(rate)));
-        }
-        for _ in 0..DOUBLINGS_MAX {
-            if !self.probe("double", 2.0 * rate)? {
-                let failed = self.limit.is_none();
-                return Ok((rate, failed.then_some(2.0 * rate)));
-            }
-            rate *= 2.0;
-        }
-        Ok((rate, None))
+    /// One step of the search. Beyond the generator's limit nothing is learned about the server.
+    fn step(&mut self, step: stats::BracketStep, rate: f64) -> Result<Option<bool>, Failure> {
+        let why = match step {
+            stats::BracketStep::Raise => "double",
+            stats::BracketStep::Lower => "halve",
+            stats::BracketStep::Bisect if self.limit.is_some() => return Ok(None),
+            stats::BracketStep::Bisect => "bisect",
+        };
+        let is_first = self.probes.iter().all(|probe| probe.why == CLOSED);
+        let passed = self.probe(why, rate)?;
+        let is_beyond = step == stats::BracketStep::Raise && !is_first && self.limit.is_some();
+        Ok(if !passed && is_beyond { None } else { Some(passed) })
     }
 
     /// Lowers the rate from `low` until it passes as often as a claim needs.

@@ -66,6 +66,7 @@ impl Reading {
             delay_ns_per_request: each(cost.delay_ns),
             rss_kb: memory.rss_kb,
             pss_kb: memory.pss_kb,
+            own_kb: memory.own_kb,
             peak_kb: memory.peak_kb,
             threads: cost.threads,
             processes: cost.processes,

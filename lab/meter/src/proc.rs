@@ -86,6 +86,9 @@ pub struct Memory {
     /// Resident pages divided by the number of processes that share each (kB); `None` where
     /// `smaps_rollup` may not be read.
     pub pss_kb: Option<u64>,
+    /// The same without pages of files (kB): what two programs need, not what copies of one program
+    /// share; `None` where `smaps_rollup` does not tell.
+    pub own_kb: Option<u64>,
     /// Sum of each process's own peak of resident pages (kB).
     pub peak_kb: u64,
     /// Live processes.
@@ -223,11 +226,12 @@ impl Memory {
     /// # Errors
     /// [`ProcError::Gone`] if `pid` has ended; a descendant that ends meanwhile is left out.
     pub fn read(pid: u32) -> Result<Self, ProcError> {
-        let mut sum = Self { pss_kb: Some(0), ..Self::default() };
+        let mut sum = Self { pss_kb: Some(0), own_kb: Some(0), ..Self::default() };
         for pid in TreeCost::read(pid)?.pids() {
             let Some(one) = files::memory(pid) else { continue };
             sum.rss_kb += one.rss_kb;
             sum.pss_kb = sum.pss_kb.zip(one.pss_kb).map(|(all, one)| all + one);
+            sum.own_kb = sum.own_kb.zip(one.own_kb).map(|(all, one)| all + one);
             sum.peak_kb += one.peak_kb;
             sum.processes += 1;
             sum.threads += one.threads;

@@ -7,9 +7,10 @@
 use crate::shell::{Charts, PageError, render};
 use crate::words;
 use lab::live::{Estimate, Snapshot};
-use lab::verdict::{Metric, Verdict};
+use lab::verdict::Metric;
 use language::tr;
 use serde::Serialize;
+use stats::Decision;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -151,7 +152,7 @@ impl Watch {
             arm: it.arm.clone(),
             twin: it.twin,
             metric: tr(it.metric.name()),
-            class: class(it.verdict, it.twin),
+            class: class(it.decision, it.twin),
             word: tr(if it.twin { "noise" } else { &it.word }).into_owned(),
             ratio: words::ratio(it.ratio),
             interval: it.interval.as_ref().map(words::interval).unwrap_or_default(),
@@ -170,14 +171,13 @@ fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-fn class(verdict: Verdict, twin: bool) -> &'static str {
-    match verdict {
+fn class(decision: Decision, twin: bool) -> &'static str {
+    match decision {
         _ if twin => "open",
-        Verdict::Better => "better",
-        Verdict::Worse => "worse",
-        Verdict::Equivalent => "same",
-        Verdict::Unresolved => "open",
-        Verdict::GeneratorLimited => "limited",
+        Decision::Better => "better",
+        Decision::Worse => "worse",
+        Decision::Equal => "same",
+        Decision::Open => "open",
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
             medians: Some((1_200.0, 1_000.0)),
             interval,
             blocks,
-            verdict: Verdict::Unresolved,
+            decision: Decision::Open,
             word: "unresolved".to_string(),
         };
         Snapshot {

@@ -5,12 +5,9 @@
 
 mod answer;
 mod facts;
-mod headline;
-mod verdicts;
 
 use crate::charts::{self, Chart};
 use crate::shell::{Charts, PageError, render};
-use crate::strip::Axis;
 use crate::words;
 use document::Table;
 use lab::doubts::{Doubt, Weight};
@@ -18,30 +15,47 @@ use lab::record::Run;
 use lab::verdict::Summary;
 use serde::Serialize;
 
-/// A longer summary in words is harder to read than the table above it, in bytes.
-const SENTENCE_MAX: usize = 360;
-
-/// The template's values.
+/// The template's values, by the part of the page that they fill.
 #[derive(Serialize)]
 struct View<'a> {
+    #[serde(flatten)]
+    head: Head<'a>,
+    #[serde(flatten)]
+    findings: Findings<'a>,
+    #[serde(flatten)]
+    figures: Figures,
+    #[serde(flatten)]
+    record: Record,
+}
+
+/// What a glance tells.
+#[derive(Serialize)]
+struct Head<'a> {
     title: &'a str,
     label: &'a str,
     date: &'a str,
     headline: String,
-    answer: Option<answer::Answer>,
-    sentence: &'a str,
     lamps: Vec<facts::Fact>,
     size: String,
+    broken: &'a [String],
+}
+
+/// The answer, and every reason to doubt it.
+#[derive(Serialize)]
+struct Findings<'a> {
     baseline: &'a str,
     margin: String,
     corrected: bool,
-    groups: Vec<verdicts::Group>,
-    curves: Vec<(String, Vec<verdicts::Group>)>,
-    further: Vec<verdicts::Further>,
-    axis: (String, String),
-    examples: Vec<verdicts::Example>,
+    answer: answer::Answer,
     numbers: Vec<facts::Numbers>,
     more_numbers: Vec<facts::Numbers>,
+    doubts: Vec<(&'static str, &'a str)>,
+    warnings: usize,
+}
+
+/// The charts with their tables.
+#[derive(Serialize)]
+struct Figures {
     forests: Vec<Chart>,
     tails: Vec<Chart>,
     series: Vec<charts::Series>,
@@ -52,9 +66,11 @@ struct View<'a> {
     uncounted: Vec<String>,
     trees: Vec<(String, Table)>,
     timeline: Option<Chart>,
-    broken: &'a [String],
-    doubts: Vec<(&'static str, &'a str)>,
-    warnings: usize,
+}
+
+/// How it was run.
+#[derive(Serialize)]
+struct Record {
     manifest: Vec<(String, String)>,
     settings: Vec<(String, String)>,
     arms: Vec<facts::ArmRow>,
@@ -72,60 +88,50 @@ pub fn report(run: &Run, summary: &Summary, doubts: &[Doubt]) -> Result<String, 
 
 fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a> {
     let plan = &run.manifest.plan;
-    let axis = verdicts::axis(summary);
-    let (groups, curves) = verdicts::groups(run, summary, axis);
-    let (numbers, more_numbers) = facts::all_numbers(run, summary);
     let counted = run.trials.iter().filter(|trial| trial.counted).count();
+    let window = words::time(plan.window_ms as f64 * 1e6);
+    let (numbers, more_numbers) = facts::all_numbers(run, summary);
     View {
-        title: &plan.question,
-        label: &plan.label,
-        date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
-        headline: headline::headline(run, summary),
-        answer: summary.answer.as_ref().map(|it| answer::table(plan, summary, it)),
-        sentence: match summary.sentence.len() < SENTENCE_MAX && summary.answer.is_none() {
-            true => &summary.sentence,
-            false => "",
+        head: Head {
+            title: &plan.question,
+            label: &plan.label,
+            date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
+            // A number and its sign stay on one line.
+            headline: language::tr(&summary.sentence).replace('`', "").replace(" %", "\u{a0}%"),
+            lamps: facts::lamps(run, summary),
+            size: format!("{} blocks, windows of {window}, {counted} trials", run.blocks()),
+            broken: &summary.broken,
         },
-        lamps: facts::lamps(run, summary),
-        size: format!(
-            "{} blocks, windows of {}, {counted} trials",
-            run.blocks(),
-            words::time(plan.window_ms as f64 * 1e6)
-        ),
-        baseline: &plan.baseline,
-        margin: format!("{:.0} %", plan.margin * 100.0),
-        corrected: summary.family > 1,
-        groups,
-        curves,
-        further: verdicts::further(summary),
-        axis: ends(axis),
-        examples: verdicts::examples(),
-        numbers,
-        more_numbers,
-        forests: charts::forests(run, summary),
-        tails: charts::tails(run, summary),
-        series: charts::sweeps(run, summary),
-        capacities: charts::capacities(run),
-        overloads: charts::overloads(run, summary),
-        costs: charts::costs(run, summary),
-        census: charts::census(run),
-        uncounted: facts::uncounted(run),
-        trees: facts::trees(summary),
-        timeline: charts::timeline(run, summary),
-        broken: &summary.broken,
-        doubts: doubts.iter().map(|it| (weight(it.weight), it.text.as_str())).collect(),
-        warnings: doubts.iter().filter(|it| it.weight != Weight::Limit).count(),
-        manifest: facts::manifest(run),
-        settings: run.manifest.host.settings.clone().into_iter().collect(),
-        arms: facts::arms(run),
-        trials: run.trials.iter().map(facts::trial_row).collect(),
-        repeated: summary.repeated,
+        findings: Findings {
+            baseline: &plan.baseline,
+            margin: format!("{:.0} %", plan.margin * 100.0),
+            corrected: summary.family > 1,
+            answer: answer::answer(run, summary),
+            numbers,
+            more_numbers,
+            doubts: doubts.iter().map(|it| (weight(it.weight), it.text.as_str())).collect(),
+            warnings: doubts.iter().filter(|it| it.weight != Weight::Limit).count(),
+        },
+        figures: Figures {
+            forests: charts::forests(run, summary),
+            tails: charts::tails(run, summary),
+            series: charts::sweeps(run, summary),
+            capacities: charts::capacities(run),
+            overloads: charts::overloads(run, summary),
+            costs: charts::costs(run, summary),
+            census: charts::census(run),
+            uncounted: facts::uncounted(run),
+            trees: facts::trees(summary),
+            timeline: charts::timeline(run, summary),
+        },
+        record: Record {
+            manifest: facts::manifest(run),
+            settings: run.manifest.host.settings.clone().into_iter().collect(),
+            arms: facts::arms(run),
+            trials: run.trials.iter().map(facts::trial_row).collect(),
+            repeated: summary.repeated,
+        },
     }
-}
-
-fn ends(axis: Axis) -> (String, String) {
-    let (low, high) = axis.ends();
-    (words::ratio(low), words::ratio(high))
 }
 
 fn weight(weight: Weight) -> &'static str {

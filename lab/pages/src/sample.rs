@@ -93,7 +93,6 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
         points,
         blocks,
         seed: 7,
-        resamples: 200,
         metrics: vec![Metric::Throughput],
         ..Plan::default()
     };

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_ratio_beyond_the_axis_is_an_arrow() {
         let axis = Axis::holding(std::iter::empty());
-        let far = compare(&[(9.0, 1.0); 6], 0, 1).expect("six pairs");
+        let far = compare(&[(9.0, 1.0); 6]).expect("six pairs");
         let svg = draw(axis, "better", 0.01, &far);
         assert!(svg.contains("<path") && !svg.contains("<circle"), "{svg}");
     }
@@ -114,8 +114,8 @@ mod tests {
     fn a_strip_without_an_interval_has_a_dot_alone() {
         let axis = Axis::holding(std::iter::empty());
         let pairs = [(1.0, 1.1); 6];
-        let whole = compare(&pairs, 0, 1).expect("six pairs");
-        let part = compare(&pairs[..3], 0, 1).expect("three pairs");
+        let whole = compare(&pairs).expect("six pairs");
+        let part = compare(&pairs[..3]).expect("three pairs");
         assert!(draw(axis, "better", 0.01, &whole).contains("class=\"range\""));
         let svg = draw(axis, "better", 0.01, &part);
         assert!(!svg.contains("class=\"range\"") && svg.contains("class=\"dot\""), "{svg}");

@@ -4,9 +4,10 @@ mod answer;
 mod exhibit;
 mod race;
 
-pub use answer::{answer, arms_by_cost, reasons};
+pub use answer::{answer, reasons};
+pub(crate) use answer::{arms_in_order, registered};
 pub use exhibit::exhibit;
-pub use race::{further, tables};
+pub use race::further;
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use stats::words;
@@ -86,7 +87,7 @@ mod tests {
             run.manifest.plan.arms.push(lab::plan::Arm { name: (*more).to_string(), ..arm });
         }
         let summary = analyse(&run);
-        let text = tables(&summary, "epoll", false) + &further(&run, &summary, false);
+        let text = answer(&run.manifest.plan, &summary, false) + &further(&run, &summary, false);
         assert!(text.contains("haproxy") && text.contains("system calls") && text.len() > 10_000);
         for line in text.lines() {
             assert!(words::columns(line) <= usize::from(WIDTH), "{line}");

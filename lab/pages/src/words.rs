@@ -2,10 +2,12 @@
 
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Room, Verdict};
+use lab::verdict::{ArmSummary, ArmVerdict, FORECAST_MAX, Metric, PointSummary, Room, Summary};
+use stats::Decision;
 pub use stats::words::{
     NONE, counted, folded, grouped, interval, or_none, percent, rate, ratio, size, span, time,
 };
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A race that takes longer than this to settle a comparison is not worth a forecast.
@@ -30,10 +32,10 @@ pub fn ratio_with_interval(judged: &ArmVerdict) -> String {
 
 /// The verdict's word, with the forecast if it is unresolved.
 pub fn verdict(judged: &ArmVerdict) -> String {
-    let word = judged.verdict.word(judged.metric);
-    match (judged.verdict, judged.forecast) {
-        (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
-        (Verdict::Unresolved, Some(blocks)) => format!("{word}: ~{blocks} blocks"),
+    let word = judged.word();
+    match (judged.decision, judged.forecast) {
+        (Decision::Open, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
+        (Decision::Open, Some(blocks)) => format!("{word}: ~{blocks} blocks"),
         _ => word.to_string(),
     }
 }
@@ -50,9 +52,16 @@ pub fn value(metric: Metric, median: f64) -> String {
     }
 }
 
-/// The mean time of a block, milliseconds.
+/// The mean time of a block, milliseconds. Trials of servers that take turns overlap.
 pub fn block_ms(run: &Run) -> f64 {
-    run.trials.iter().map(|it| it.took_ms).sum::<f64>() / f64::from(run.blocks().max(1))
+    let mut spans: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
+    for trial in &run.trials {
+        let (begun, ended) = (trial.begun_ms, trial.begun_ms + trial.took_ms);
+        let span = spans.entry((trial.seen.sitting, trial.block)).or_insert((begun, ended));
+        *span = (span.0.min(begun), span.1.max(ended));
+    }
+    let all: f64 = spans.values().map(|(begun, ended)| ended - begun).sum();
+    all / f64::from(run.blocks().max(1))
 }
 
 /// The length of a race that would settle an unresolved comparison.
@@ -70,8 +79,12 @@ pub fn over((ratio, low, high): (f64, f64, f64)) -> String {
         true => format!("{ratio:.2}"),
         false => format!("{ratio:.1}"),
     };
+    let end = |ratio: f64| match ratio < 9.995 {
+        true => stats::words::end(ratio),
+        false => figure(ratio),
+    };
     match low < high {
-        true => format!("{} [{} {}]", figure(ratio), figure(low), figure(high)),
+        true => format!("{} [{} {}]", figure(ratio), end(low), end(high)),
         false => figure(ratio),
     }
 }
@@ -82,6 +95,32 @@ pub fn room(room: &Room) -> String {
         Some(bytes) => size(bytes / 1e3),
         None => format!("{:.0} of {}", room.answered, room.wanted),
     }
+}
+
+/// A median in a table, `=` before that of the cheapest arms.
+pub(crate) fn median(
+    summary: &Summary,
+    point: &str,
+    arm: &ArmSummary,
+    metric: Metric,
+) -> Option<String> {
+    let shown = match metric {
+        Metric::Throughput | Metric::Capacity => grouped(arm.median(metric)?),
+        _ => value(metric, arm.median(metric)?),
+    };
+    let cost = summary.answer.costs.iter().find(|it| it.point == point);
+    let is_cheapest = cost.is_some_and(|it| it.cheapest().any(|rank| rank.arm == arm.arm));
+    Some(if metric == Metric::Cpu && is_cheapest { format!("= {shown}") } else { shown })
+}
+
+/// Whether an arm has a median at a load point.
+pub(crate) fn has_median(
+    summary: &Summary,
+    point: &PointSummary,
+    arm: &ArmSummary,
+    metric: Metric,
+) -> bool {
+    median(summary, &point.point, arm, metric).is_some()
 }
 
 /// The metric beside CPU per request in a table of two: the load point's own, or speed if its own
@@ -104,5 +143,14 @@ mod tests {
         assert_eq!(forecast(24, 9_000.0), "about 4 min (24 blocks) would settle it");
         assert_eq!(forecast(1_001, 1.0), "too close to settle on this machine");
         assert_eq!(forecast(900, 1e6), "too close to settle on this machine");
+    }
+
+    #[test]
+    fn a_block_lasts_from_its_first_trial_to_its_last() {
+        let mut run = crate::sample::small();
+        for trial in &mut run.trials {
+            (trial.begun_ms, trial.took_ms) = (f64::from(trial.block) * 2_000.0, 1_500.0);
+        }
+        assert_eq!(block_ms(&run), 1_500.0);
     }
 }

@@ -241,7 +241,7 @@ mod tests {
             cpu_ns: Some(20e3 * ratio),
             over_default: Some((ratio, ratio - 0.05, ratio + 0.05)),
             rate: None,
-            p: 0.01,
+            decision: stats::Decision::Better,
             memory_kb: Some(3_000.0),
             threads: Some(4.0),
             range: 0.1,

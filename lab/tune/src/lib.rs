@@ -21,6 +21,7 @@ mod live;
 mod rivals;
 mod search;
 mod space;
+pub mod workload;
 
 pub use field::Heat;
 pub use grid::{Grid, RecordedHeats};

@@ -5,7 +5,7 @@ mod ascent;
 use crate::field::{Field, Heat, Runner};
 use crate::space::{Candidate, Facts, Space};
 use serde::{Deserialize, Serialize};
-use stats::{CONFIDENCE, compare, median, median_interval, step_down_p};
+use stats::{Better, Comparison, Decision, Terms, compare, compare_all, median, median_interval};
 use std::cmp::Ordering;
 
 /// The part of the search that a heat belongs to.
@@ -136,8 +136,8 @@ pub struct Finalist {
     /// CPU time over that of the default, or its highest rate over the candidate's where that was
     /// searched for, with its interval: ratio, low, high.
     pub over_default: Option<(f64, f64, f64)>,
-    /// The corrected p of that difference.
-    pub p: f64,
+    /// The decision on it.
+    pub decision: Decision,
     /// Memory, kilobytes: the median.
     pub memory_kb: Option<f64>,
     /// Threads: the median.
@@ -411,18 +411,14 @@ fn finalists(terms: &SearchTerms, fields: &[Field]) -> Vec<Finalist> {
         costs(row).iter().zip(&base).map(|(a, b)| Some(((*a)? / (*b)?).ln())).collect()
     };
     let tested: Vec<_> = rows[1..].iter().map(|row| (0, ratios(row))).collect();
-    let mut p = step_down_p(&tested, SEED);
-    p.insert(0, 1.0);
+    let mut over = compare_all(&tested, SEED);
+    over.insert(0, compare(&[(1.0, 1.0)]));
+    let against = Terms { better: Better::Less, floor: 0.0, margin: terms.margin };
     let middle = |row: &Runner, of: &dyn Fn(&Heat) -> Option<f64>| {
         median(&row.heats.iter().filter_map(of).collect::<Vec<f64>>())
     };
     let finalist = |(at, row): (usize, &Runner)| {
-        let pairs: Vec<(f64, f64)> =
-            costs(row).iter().zip(&base).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect();
-        let over = compare(&pairs, 0, 0).map(|it| {
-            let ends = it.interval.map_or((it.ratio, it.ratio), |range| (range.low, range.high));
-            (it.ratio, ends.0, ends.1)
-        });
+        let over = over[at].as_ref();
         let all: Vec<f64> = costs(row).into_iter().flatten().collect();
         let (low, high) =
             all.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
@@ -437,8 +433,8 @@ fn finalists(terms: &SearchTerms, fields: &[Field]) -> Vec<Finalist> {
                 .collect(),
             cpu_ns: middle(row, &|heat| heat.cpu_ns),
             rate: middle(row, &|heat| heat.rate),
-            over_default: over,
-            p: p[at],
+            over_default: over.map(Comparison::triple),
+            decision: over.map_or(Decision::Open, |it| stats::decide(it, against)),
             memory_kb: middle(row, &|heat| heat.memory_kb),
             threads: middle(row, &|heat| heat.threads.map(|it| it as f64)),
             range: if mean > 0.0 { (high - low) / mean } else { 0.0 },
@@ -489,8 +485,8 @@ fn decide(terms: &SearchTerms, fields: &[Field], finalists: &[Finalist]) -> (usi
     }
     let cheaper = challengers.filter(|at| {
         let it = &finalists[*at];
-        let saves = it.over_default.is_some_and(|it| it.0 < 1.0 - terms.margin && it.2 < 1.0);
-        kept(at) && saves && it.p <= 1.0 - CONFIDENCE && !it.is_unstable()
+        let saves = it.over_default.is_some_and(|it| it.0 < 1.0 - terms.margin);
+        kept(at) && saves && it.decision == Decision::Better && !it.is_unstable()
     });
     let cheaper: Vec<usize> = cheaper.collect();
     match leanest(terms, fields, finalists, cheaper) {
@@ -515,7 +511,7 @@ fn leanest(
     let is_alike = |at: &usize| {
         let pairs = costs(&rows[*at]).into_iter().zip(costs(&rows[least]));
         let pairs: Vec<(f64, f64)> = pairs.filter_map(|(a, b)| Some((a?, b?))).collect();
-        let range = compare(&pairs, 0, 0).and_then(|it| it.interval);
+        let range = compare(&pairs).and_then(|it| it.interval);
         range.is_none_or(|range| range.low <= 1.0 + terms.margin)
     };
     let alike = of.into_iter().filter(is_alike);

@@ -26,6 +26,11 @@ pub struct Quiet {
     worst: f64,
 }
 
+/// Attempts at one run.
+const ATTEMPTS: u32 = 3;
+/// The share of the runs that may be repeated.
+const REPEATED_SHARE: f64 = 0.2;
+
 /// The share of the machine that other programs took, if it exceeds the gates.
 fn refused(gates: &Gates, conditions: &Conditions) -> Option<f64> {
     let above = |share: Option<f64>, most: f64| share.filter(|share| *share > most);
@@ -82,8 +87,8 @@ impl Quiet {
             self.runs += 1;
             return false;
         };
-        let room = 1.0 + f64::from(self.runs) * gates.retry_share;
-        if !quick && attempt < gates.attempts && f64::from(self.repeated) < room {
+        let room = 1.0 + f64::from(self.runs) * REPEATED_SHARE;
+        if !quick && attempt < ATTEMPTS && f64::from(self.repeated) < room {
             self.repeated += 1;
             return true;
         }

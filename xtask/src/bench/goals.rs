@@ -51,7 +51,7 @@ impl Figure {
     /// `reached`, `missed` or `unresolved`; empty without a goal or a measurement.
     pub fn verdict(&self) -> &'static str {
         match (&self.found, self.wanted) {
-            (Ok(values), Some(goal)) => goal.verdict(values.interval().as_ref()).word(),
+            (Ok(values), Some(goal)) => Goal::word(goal.decide(values.interval().as_ref())),
             _ => "",
         }
     }

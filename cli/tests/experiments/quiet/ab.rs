@@ -17,7 +17,8 @@ fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
     let words = ["ab", &old, &new, "--budget", "4s", "--fail-if", "new cpu > 1.2x old", "--json"];
     let ended = run(&mut room.command(&words)).exits(99).says("old speaks the stock market");
     let found: Summary = serde_json::from_str(&ended.out).expect("one JSON document");
-    assert!(found.sentence.starts_with("`old` is cheapest: "), "{}", found.sentence);
+    assert!(found.sentence.starts_with("`new` "), "{}", found.sentence);
+    assert!(found.sentence.contains("more CPU a request"), "{}", found.sentence);
     assert!(room.text("report.html").contains("old"));
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use lab::file::PointSpec;
 use lab::machine::Placement;
 use lab::metric::Metric;
-use lab::plan::{Gates, Plan};
+use lab::plan::Plan;
 use lab::record::{Manifest, Recorder};
 use lab::runner::Runner;
 use lab::service::Service;
@@ -87,8 +87,6 @@ fn plan(exe: &Path, blocks: u32) -> Result<Plan> {
         warmup_ms: 100,
         window_ms: 400,
         files: vec![book(None)?],
-        // The race measures the machine in its present state, so it repeats no trial.
-        gates: Gates { attempts: 1, ..Gates::default() },
         ..Plan::default()
     })
 }

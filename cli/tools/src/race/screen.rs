@@ -13,13 +13,14 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Gauge, Paragraph, Row, Sparkline, Table};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
+use stats::Decision;
 use std::io::{IsTerminal, Stderr, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lab::verdict::{Metric, Verdict};
+use lab::verdict::Metric;
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -167,12 +168,12 @@ fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
 }
 
 fn colour(estimate: &Estimate) -> Color {
-    match (estimate.interval, estimate.verdict) {
+    match (estimate.interval, estimate.decision) {
         (None, _) => Color::Reset,
-        (_, Verdict::Better) => Color::Green,
-        (_, Verdict::Worse) => Color::Red,
-        (_, Verdict::Equivalent) => Color::Blue,
-        (_, Verdict::Unresolved | Verdict::GeneratorLimited) => Color::Reset,
+        (_, Decision::Better) => Color::Green,
+        (_, Decision::Worse) => Color::Red,
+        (_, Decision::Equal) => Color::Blue,
+        (_, Decision::Open) => Color::Reset,
     }
 }
 
@@ -224,7 +225,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use stats::Interval;
 
-    fn estimate(arm: &str, ratio: f64, range: Option<(f64, f64)>, verdict: Verdict) -> Estimate {
+    fn estimate(arm: &str, ratio: f64, range: Option<(f64, f64)>, decision: Decision) -> Estimate {
         Estimate {
             point: "depth 1".to_string(),
             arm: arm.to_string(),
@@ -234,8 +235,8 @@ mod tests {
             medians: None,
             interval: range.map(|(low, high)| Interval { low, high, cover: 0.969 }),
             blocks: 6,
-            verdict,
-            word: verdict.word(Metric::Throughput).to_string(),
+            decision,
+            word: lab::verdict::word(decision, Metric::Throughput).to_string(),
         }
     }
 
@@ -258,9 +259,9 @@ mod tests {
             left_ms: Some(21_000),
             running: "uring, depth 1".to_string(),
             estimates: vec![
-                estimate("uring", 1.4, Some((1.3, 1.5)), Verdict::Better),
-                estimate("prefork", 0.6, None, Verdict::Unresolved),
-                estimate("epoll (twin)", 1.01, Some((0.9, 1.1)), Verdict::Equivalent),
+                estimate("uring", 1.4, Some((1.3, 1.5)), Decision::Better),
+                estimate("prefork", 0.6, None, Decision::Open),
+                estimate("epoll (twin)", 1.01, Some((0.9, 1.1)), Decision::Equal),
             ],
             noise: vec![Noise { refused: true, ..Noise::default() }],
             news: vec!["old".to_string(), "uring: no ring".to_string(), "last".to_string()],
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn any_size_and_any_state_can_be_drawn() {
         let mut wild = shot();
-        wild.estimates.push(estimate("x", 1e-9, Some((0.0, f64::INFINITY)), Verdict::Worse));
+        wild.estimates.push(estimate("x", 1e-9, Some((0.0, f64::INFINITY)), Decision::Worse));
         wild.done = 99;
         for (width, height) in [(1, 1), (20, 3), (80, 7), (200, 60)] {
             drawn(&wild, width, height);

@@ -133,6 +133,13 @@ impl PlanFile {
         for left in &left {
             for right in &right {
                 for point in &points {
+                    if point.is_open() {
+                        bail!(
+                            "load point `{}`: expected a closed loop, found `rate`, `overload` or \
+                             `promise`",
+                            point.name
+                        );
+                    }
                     let plan = Plan { files: files.clone(), ..self.pair(left, right, point) };
                     plan.check()?;
                     let fits = |it: &&(Metric, Option<Goal>)| point.can_have(it.0);
@@ -172,7 +179,7 @@ impl PlanFile {
             window_ms: point.window_ms.or(ms(self.window)).unwrap_or(WINDOW_MS),
             warmup_ms: point.warmup_ms.or(ms(self.warmup)).unwrap_or(WARMUP_MS),
             points: vec![LoadPoint { window_ms: None, warmup_ms: None, ..point }],
-            turns: Some(Turns { windows, silent: 0, budget_ms: None }),
+            turns: Turns { windows, ..Turns::default() },
             ..Plan::default()
         }
     }
@@ -182,7 +189,6 @@ impl PlanFile {
             ("baseline", self.baseline.is_some()),
             ("twin", self.twin.is_some()),
             ("blocks", self.blocks.is_some()),
-            ("resamples", self.resamples.is_some()),
             ("silent", self.silent.is_some()),
             ("budget", self.budget.is_some()),
             ("gates", self.gates != crate::plan::Gates::default()),
@@ -209,11 +215,6 @@ impl PlanFile {
             ("pairs", self.pairs.is_some()),
             ("windows", self.point.iter().any(|point| point.windows.is_some())),
         ];
-        let turns = [("silent", self.silent.is_some()), ("budget", self.budget.is_some())];
-        let alone = turns.into_iter().find(|(_, given)| *given && self.windows.is_none());
-        if let Some((key, _)) = alone {
-            bail!("`{key}` needs `windows`: it is about servers that take turns");
-        }
         match duet.into_iter().find(|(_, given)| *given) {
             Some((key, _)) => bail!(
                 "`{key}` belongs to a plan with [[duet]] rows; a race has `blocks` and a `window`"

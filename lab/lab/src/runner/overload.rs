@@ -7,7 +7,7 @@
 //! server's. The price is the resolution: a probe and the start of its process.
 
 use super::words::Request;
-use super::{Run, Runner, Up};
+use super::{Attempt, Runner, Up};
 use crate::block::Slot;
 use crate::load::Load;
 use crate::observations::Recovery;
@@ -33,14 +33,14 @@ impl Runner {
         factor: f64,
         slot: &Slot,
         dir: &Path,
-    ) -> Run {
+    ) -> Attempt {
         let capacity_rps = match self.capacity(&arm.name) {
             Ok(capacity) => capacity,
-            Err(reason) => return Run::failed(reason),
+            Err(reason) => return Attempt::failed(reason),
         };
         let mut up = match self.boot(arm, slot.swapped, dir) {
             Ok(up) => up,
-            Err(reason) => return Run::unavailable(reason),
+            Err(reason) => return Attempt::unavailable(reason),
         };
         let mut run = up.run();
         run.seen.offered_rps = Some(factor * capacity_rps);

@@ -1,13 +1,11 @@
 //! The highest rate at which a promise is kept.
 //!
-//! The search doubles from a quarter of the pilot's capacity until a probe fails, then bisects
-//! until the bracket is as narrow as the plan requires (after mutilate's `--search` and Nighthawk's
-//! adaptive load). Every probe has a fresh server and approaches from below, because an overloaded
-//! server may not recover fully. A probe can also fail for another reason than latency: the rate is
-//! not achieved, replies are missing, or the generator itself cannot keep up, which ends the search
-//! without blaming the server.
+//! The search ([`stats::bracket`]) begins at a quarter of the pilot's capacity. Every probe has a
+//! fresh server. A probe can also fail for another reason than latency: the rate is not achieved,
+//! replies are missing, or the generator itself cannot keep up, which ends the search without
+//! blaming the server.
 
-use super::{Run, Runner};
+use super::{Attempt, Runner};
 use crate::block::Slot;
 use crate::load::{Load, Times};
 use crate::observations::{Probe, Search};
@@ -27,80 +25,38 @@ const BEGIN: f64 = 0.25;
 /// The search gives up when it has lowered the rate by this factor.
 const LEAST: f64 = 100.0;
 
-/// The range of rates that is still in question.
-struct Bracket {
-    /// Highest rate that kept the promise.
-    kept: Option<f64>,
-    /// Lowest rate that broke it.
-    broke: Option<f64>,
-    next: f64,
-    /// The lowest rate of the search.
-    least: f64,
-    resolution: f64,
-}
-
-impl Bracket {
-    fn new(begin: f64, resolution: f64) -> Bracket {
-        Bracket {
-            kept: None,
-            broke: None,
-            next: begin,
-            least: (begin / LEAST).max(1.0),
-            resolution,
-        }
-    }
-
-    /// Takes a probe's outcome; returns whether another one is needed.
-    fn take(&mut self, rate: f64, kept: bool) -> bool {
-        if kept {
-            self.kept = Some(rate);
-        } else {
-            self.broke = Some(rate);
-        }
-        self.next = match (self.kept, self.broke) {
-            (Some(low), Some(high)) if high / low <= 1.0 + self.resolution => return false,
-            (Some(low), Some(high)) => (low * high).sqrt(),
-            (Some(low), None) => low * 2.0,
-            (None, _) => rate / 4.0,
-        };
-        // If the promise is broken far below the pilot's capacity, the cause is not load.
-        self.next >= self.least
-    }
-}
-
 impl Runner {
     /// Searches for the capacity of one arm; the trial's report is that of the best probe.
-    pub(super) fn search(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Run {
+    pub(super) fn search(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path) -> Attempt {
         let Model::Capacity { quantile, limit_ns, resolution } = point.model else {
-            return Run::failed("only a capacity can be searched for".to_string());
+            return Attempt::failed("only a capacity can be searched for".to_string());
         };
         let begin = match self.capacity(&arm.name) {
             Ok(capacity) => capacity * BEGIN,
-            Err(reason) => return Run::failed(reason),
+            Err(reason) => return Attempt::failed(reason),
         };
-        let mut bracket = Bracket::new(begin, resolution);
+        // A promise that is broken far below the pilot's capacity is not broken by load.
+        let least = (begin / LEAST).max(1.0);
+        let terms =
+            stats::Bracket { begin, least, shrink: 4.0, resolution, probes_max: PROBES_MAX };
         let mut search = Search { quantile, limit_ns, ..Search::default() };
-        let mut best: Option<(Run, bool)> = None;
-        while search.probes.len() < PROBES_MAX {
-            let rate = bracket.next;
+        let mut best: Option<(Attempt, bool)> = None;
+        let edges = stats::bracket(&terms, |_, rate| {
             let run = self.at_rate(arm, point, slot, dir, Some(rate));
-            let Some(Ending::Measured { load }) = &run.ending else { return run };
+            let Some(Ending::Measured { load }) = &run.ending else { return Err(run) };
             let probe = judged(load, rate, quantile, limit_ns);
-            let limited = is_limited(load);
             let kept = probe.kept;
+            search.generator_limited |= is_limited(load);
             search.probes.push(probe);
-            if limited {
-                search.generator_limited = true;
-            }
             if kept || best.as_ref().is_none_or(|(_, good)| !good) {
                 best = Some((run, kept));
             }
-            // Beyond the generator's limit, higher rates say nothing about the server.
-            if !bracket.take(rate, kept) {
-                break;
-            }
+            Ok(Some(kept))
+        });
+        match edges {
+            Err(run) => return run,
+            Ok(edges) => search.capacity_rps = edges.passed,
         }
-        search.capacity_rps = bracket.kept;
         let mut run = best.map(|(run, _)| run).unwrap_or_default();
         run.seen.search = Some(search);
         run
@@ -156,30 +112,6 @@ fn at(times: &Times, quantile: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::load::{Goal, Health};
-
-    /// Searches a server that keeps its promise up to `truth`.
-    fn search(begin: f64, truth: f64, resolution: f64) -> (Option<f64>, usize) {
-        let mut bracket = Bracket::new(begin, resolution);
-        let mut probes = 0;
-        loop {
-            probes += 1;
-            let rate = bracket.next;
-            if !bracket.take(rate, rate <= truth) || probes == PROBES_MAX {
-                return (bracket.kept, probes);
-            }
-        }
-    }
-
-    #[test]
-    fn the_bracket_closes_around_the_truth() {
-        for (begin, truth) in [(250.0, 1_000.0), (250.0, 90.0), (250.0, 250.0), (10.0, 5_000.0)] {
-            let (kept, probes) = search(begin, truth, 0.05);
-            let kept = kept.expect("some rate is kept");
-            assert!(kept <= truth && kept * 1.051 >= truth, "{kept} for {truth}");
-            assert!(probes <= PROBES_MAX, "{probes} probes for {truth}");
-        }
-        assert_eq!(search(250.0, 0.0, 0.05), (None, 4));
-    }
 
     #[test]
     fn probes_say_why_they_failed() {

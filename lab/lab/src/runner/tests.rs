@@ -79,7 +79,7 @@ fn all_servers_of_a_block_take_turns() {
     };
     plan.arms = vec![named("epoll", READY), named("b", READY), named("c", "echo no >&2; exit 1")];
     plan.twin = false;
-    plan.turns = Some(crate::plan::Turns { windows: 3, silent: 0, budget_ms: None });
+    plan.turns.windows = 3;
     let each = plan.arms.len() * plan.points.len();
     let slots = &crate::block::schedule(&plan)[..each];
     let stop = Arc::new(AtomicBool::new(false));

@@ -46,10 +46,13 @@ struct Part {
 }
 
 impl Runner {
-    /// The trials of these slots, which belong to one block. `None` if they were interrupted.
+    /// The trials of these slots, which belong to one block and whose load points share their
+    /// servers; silent connections are asked of the `first` such group. `None` if they were
+    /// interrupted.
     pub(super) fn take_turns(
         &self,
         slots: &[Slot],
+        first: bool,
         dir: &Path,
         begun: Instant,
     ) -> Option<Vec<Trial>> {
@@ -57,14 +60,14 @@ impl Runner {
         let swapped = slots.first()?.swapped;
         let mut players = self.players(slots, swapped, dir);
         let mut parts = Vec::new();
-        for point in 0..self.plan.points.len() {
-            let here: Vec<&Slot> = slots.iter().filter(|slot| slot.point == point).collect();
-            parts.extend(self.turns_at(point, &here, &mut players, dir)?);
+        for here in slots.chunk_by(|a, b| a.point == b.point) {
+            let slots: Vec<&Slot> = here.iter().collect();
+            parts.extend(self.turns_at(here[0].point, &slots, &mut players, dir)?);
         }
-        let silent = self.silent(slots[0].block, &players);
+        let silent = if first { self.silent(slots[0].block, &players) } else { Vec::new() };
         let ends = self.ends(players);
         let conditions = watch.stop();
-        let last = self.plan.points.len() - 1;
+        let last = slots.last()?.point;
         let trials = parts.into_iter().map(|part| {
             let Part { slot, begun: start, ending, seen } = part;
             let point = &self.plan.points[slot.point];
@@ -103,21 +106,13 @@ impl Runner {
         let mut players: Vec<Player> = Vec::new();
         for slot in slots {
             if players.iter().all(|player| player.entrant != slot.entrant) {
-                let arm = self.arm(slot);
+                let arm = self.entrants[slot.entrant].at(&self.plan.points[slot.point]);
                 let up = self.boot(&arm, swapped, &dir.join(slot.entrant.to_string()));
                 let boot_ms = up.as_ref().ok().map(Up::boot_ms);
                 players.push(Player { entrant: slot.entrant, boot_ms, up });
             }
         }
         players
-    }
-
-    /// A slot's arm. All load points of a block meet the same server, so its command has the most
-    /// connections of any.
-    fn arm(&self, slot: &Slot) -> Arm {
-        let widest = self.plan.points.iter().max_by_key(|point| point.connections);
-        let arm = &self.entrants[slot.entrant];
-        widest.map_or_else(|| arm.clone(), |point| arm.at(point))
     }
 
     /// One load point. `None` if it was interrupted.
@@ -129,7 +124,7 @@ impl Runner {
         dir: &Path,
     ) -> Option<Vec<Part>> {
         let begun = Instant::now();
-        let turns = self.plan.turns?;
+        let turns = self.plan.turns;
         let (plan, at) = (&self.plan, &self.plan.points[point]);
         let (warmup_ms, window_ms) = plan.spans(at);
         let (mut runs, mut playing, mut played) = (Vec::new(), Vec::new(), Vec::new());
@@ -180,7 +175,7 @@ impl Runner {
     /// Opens silent connections to one server after the other, each of which asks once, and
     /// measures their memory.
     fn silent(&self, block: u32, players: &[Player]) -> Vec<(usize, Idle)> {
-        let wanted = self.plan.turns.map_or(0, |turns| turns.silent);
+        let wanted = self.plan.turns.silent;
         if wanted == 0 || block >= SILENT_BLOCKS {
             return Vec::new();
         }

@@ -1,8 +1,8 @@
-//! The verdict on one comparison, and the part of it that remains valid with a busy generator.
+//! The decision on one comparison, and the part of it that remains valid with a busy generator.
 
-use super::{ArmVerdict, Verdict};
+use super::ArmVerdict;
 use crate::metric::Metric;
-use stats::{Comparison, Judgement, Terms};
+use stats::{Comparison, Decision, Terms, decide, forecast};
 
 /// The sides that the generator held back.
 #[derive(Clone, Copy)]
@@ -11,38 +11,23 @@ pub(super) struct Sides {
     pub(super) baseline: bool,
 }
 
-/// The verdict on one comparison. `floor` is a log-ratio, `margin` a share (0.03 = 3 %).
+/// The decision on one comparison.
 pub(super) fn judge(
     metric: Metric,
     comparison: Comparison,
-    floor: f64,
-    margin: f64,
-    limited: Sides,
+    terms: Terms,
+    sides: Sides,
 ) -> ArmVerdict {
-    let Judgement { verdict, mut forecast } =
-        stats::judge(&comparison, metric.better(), Terms { floor, margin });
-    let mut verdict = Verdict::from(verdict);
-    let mut at_least = false;
-    if metric.needs_generator() && (limited.arm || limited.baseline) {
-        at_least = match verdict {
-            Verdict::Better => !limited.baseline,
-            Verdict::Worse => !limited.arm,
-            _ => false,
+    let (mut decision, mut forecast) = (decide(&comparison, terms), forecast(&comparison, terms));
+    let limited = metric.needs_generator() && (sides.arm || sides.baseline);
+    let at_least = limited
+        && match decision {
+            Decision::Better => !sides.baseline,
+            Decision::Worse => !sides.arm,
+            Decision::Equal | Decision::Open => false,
         };
-        if !at_least {
-            (verdict, forecast) = (Verdict::GeneratorLimited, None);
-        }
+    if limited && !at_least {
+        (decision, forecast) = (Decision::Open, None);
     }
-    ArmVerdict {
-        metric,
-        comparison,
-        verdict,
-        at_least,
-        forecast,
-        hodges_lehmann: None,
-        p: None,
-        p_corrected: None,
-        registered: false,
-        held_back: false,
-    }
+    ArmVerdict { metric, comparison, decision, limited, at_least, forecast, registered: false }
 }

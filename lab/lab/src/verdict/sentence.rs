@@ -1,8 +1,10 @@
-//! The result in one sentence.
+//! The result in one sentence: of two servers what differs, the worst first; of more servers which
+//! are cheapest, which is dearest, and what else differs most.
 
-use super::{CostAnswer, Metric, PointSummary, RaceAnswer, Rank, Verdict};
+use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;
-use stats::words::{capital, percent, short};
+use stats::Decision;
+use stats::words::{capital, end, percent, short};
 
 /// Intervals that are wider than this describe the lack of blocks, not the arms.
 const APART_MAX: f64 = 0.5;
@@ -10,9 +12,148 @@ const APART_MAX: f64 = 0.5;
 /// A sentence with more names is harder to read than the table.
 const NAMES_MAX: usize = 4;
 
-/// One sentence on a race whose servers take turns: the cheapest at each load point, the dearest,
-/// and the kernel's share.
-pub(super) fn answered(plan: &Plan, answer: &RaceAnswer) -> String {
+/// The same of more clauses about the cheapest.
+const CLAUSES_MAX: usize = 3;
+
+/// The result of a race.
+pub(super) fn sentence(
+    plan: &Plan,
+    points: &[PointSummary],
+    answer: &RaceAnswer,
+    broken: &[String],
+) -> String {
+    let measured = points.iter().flat_map(|it| &it.arms).any(|it| it.absent.is_none());
+    let base = &plan.baseline;
+    match (broken, measured, plan.arms.len()) {
+        ([first, ..], ..) => {
+            let more = match broken.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            format!("Wrong answers were seen, so nothing else counts: {first}{more}.")
+        }
+        (_, false, _) => "Nothing could be measured.".to_string(),
+        (_, _, 1) => format!("Only `{base}` ran: there is nothing to compare it with."),
+        (_, _, 2) => of_two(plan, points),
+        _ => of_many(plan, points, answer),
+    }
+}
+
+/// One comparison that the plan promised.
+#[derive(Clone, Copy)]
+struct Lead<'a> {
+    point: &'a PointSummary,
+    arm: &'a str,
+    judged: &'a ArmVerdict,
+}
+
+impl Lead<'_> {
+    fn size(&self) -> f64 {
+        self.judged.comparison.floor()
+    }
+}
+
+/// The registered comparisons of all arms with the baseline.
+fn leads(points: &[PointSummary]) -> Vec<Lead<'_>> {
+    let arms = points.iter().flat_map(|point| point.arms.iter().map(move |arm| (point, arm)));
+    let arms = arms.filter(|(_, arm)| !arm.twin && !arm.baseline);
+    let leads = arms.flat_map(|(point, arm)| {
+        let judged = arm.judged.iter().filter(|it| it.registered);
+        judged.map(move |judged| Lead { point, arm: &arm.arm, judged })
+    });
+    leads.collect()
+}
+
+/// Of two servers everything that was asked: differences, the harmful ones first and the largest
+/// before the others, then what is equal, then what is open.
+fn of_two(plan: &Plan, points: &[PointSummary]) -> String {
+    let all = leads(points);
+    let base = &plan.baseline;
+    let Some(arm) = plan.arms.iter().find(|arm| arm.name != *base) else { return String::new() };
+    if all.is_empty() {
+        return format!("`{}` could not be measured beside `{base}`.", arm.name);
+    }
+    if all.iter().all(|it| it.judged.comparison.interval.is_none()) {
+        let least = stats::VALUES_MIN;
+        return format!("No answer yet: it takes {least} blocks with two servers or more.");
+    }
+    let of = |decision: Decision| {
+        let mut some: Vec<Lead<'_>> =
+            all.iter().filter(|it| it.judged.decision == decision).copied().collect();
+        some.sort_by(|a, b| b.size().total_cmp(&a.size()));
+        some
+    };
+    let named = |leads: &[Lead<'_>]| {
+        let names: Vec<String> = leads
+            .iter()
+            .map(|it| it.judged.metric.name().to_string() + &place(it, points))
+            .collect();
+        listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let (limited, open): (Vec<Lead<'_>>, Vec<Lead<'_>>) =
+        of(Decision::Open).into_iter().partition(|it| it.judged.limited);
+    let equal = of(Decision::Equal);
+    let differ = [of(Decision::Worse), of(Decision::Better)].concat();
+    let mut clauses: Vec<String> = differ
+        .iter()
+        .enumerate()
+        .map(|(at, it)| match at {
+            0 => against(it, base) + &place(it, points),
+            _ => claim(it).0 + &place(it, points),
+        })
+        .collect();
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    if !equal.is_empty() {
+        let within = percent(plan.margin);
+        clauses.push(format!("{} {} equal within {within}", named(&equal), are(equal.len())));
+    }
+    if !open.is_empty() {
+        clauses.push(format!("{} {} unresolved", named(&open), are(open.len())));
+    }
+    if !limited.is_empty() {
+        clauses
+            .push("about speed nothing can be said, the load generator was the limit".to_string());
+    }
+    capital(&clauses.join("; ")) + "."
+}
+
+/// Where a comparison was made, if there are several load points.
+fn place(lead: &Lead<'_>, points: &[PointSummary]) -> String {
+    if points.len() > 1 { format!(" at {}", lead.point.point) } else { String::new() }
+}
+
+/// A difference with both servers: `new` needs 11 % [6, 19] more CPU a request than `old`.
+fn against(lead: &Lead<'_>, base: &str) -> String {
+    let (claim, than) = claim(lead);
+    format!("`{}` {claim} {than} `{base}`", lead.arm)
+}
+
+/// A difference without the servers, and the word before the other one: `needs 11 % [6, 19] more
+/// CPU a request` and `than`.
+fn claim(lead: &Lead<'_>) -> (String, &'static str) {
+    let ArmVerdict { metric, comparison, at_least, .. } = lead.judged;
+    let (ratio, low, high) = comparison.triple();
+    let bound = if *at_least { "at least " } else { "" };
+    let (verb, thing) = match metric {
+        Metric::Throughput => ("answers", "requests a second"),
+        Metric::Capacity => ("carries", "requests a second within the promise"),
+        Metric::Cpu => ("needs", "CPU a request"),
+        _ => ("has", metric.name()),
+    };
+    if ratio >= 2.0 {
+        let times = format!("{} times [{}, {}]", short(ratio), end(low), end(high));
+        return (format!("{verb} {bound}{times} the {thing}"), "of");
+    }
+    let less = if verb == "needs" || verb == "has" { "less" } else { "fewer" };
+    let share = |ratio: f64| short((ratio - 1.0).abs() * 100.0);
+    let (near, far, word) = if ratio > 1.0 { (low, high, "more") } else { (high, low, less) };
+    let amount = format!("{} % [{}, {}]", share(ratio), share(near), share(far));
+    (format!("{verb} {bound}{amount} {word} {thing}"), "than")
+}
+
+/// Of more servers the cheapest at each load point, the dearest, the kernel's share, and the
+/// largest differences in what else the plan registers.
+fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String {
     let costs: Vec<&CostAnswer> = answer.costs.iter().filter(|it| it.is_known()).collect();
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for cost in &costs {
@@ -23,18 +164,54 @@ pub(super) fn answered(plan: &Plan, answer: &RaceAnswer) -> String {
         return format!("No answer yet: it takes {least} blocks with two servers or more.");
     }
     let many = costs.len() > 1;
-    let mut clauses: Vec<String> = said
-        .into_iter()
-        .map(|(words, at)| match many {
-            true if at.len() == costs.len() => format!("at every load point {words}"),
-            true => format!("at {} {words}", listed(&at)),
-            false => words,
-        })
-        .collect();
+    let one = |(words, at): (String, Vec<&str>)| match many {
+        true if at.len() == costs.len() => format!("at every load point {words}"),
+        true => format!("at {} {words}", listed(&at)),
+        false => words,
+    };
+    let mut clauses: Vec<String> = match said.len() > CLAUSES_MAX {
+        true => winners(&costs),
+        false => said.into_iter().map(one).collect(),
+    };
     clauses.extend(leanest(&costs, answer));
     clauses.extend(dearest(&costs));
+    clauses.extend(beside(plan, points));
     clauses.extend(kernel(&costs));
     capital(&clauses.join("; ")) + "."
+}
+
+/// The arms that are cheapest, and at how many of the load points.
+fn winners(costs: &[&CostAnswer]) -> Vec<String> {
+    let mut all: Vec<(Vec<&str>, usize)> = Vec::new();
+    for cost in costs {
+        let best: Vec<&str> = cost.cheapest().map(|rank| rank.arm.as_str()).collect();
+        match all.iter_mut().find(|(known, _)| *known == best) {
+            Some((_, count)) => *count += 1,
+            None => all.push((best, 1)),
+        }
+    }
+    all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let words = |(best, count): &(Vec<&str>, usize)| {
+        let (at, of) = (count, costs.len());
+        match best[..] {
+            [winner] => format!("`{winner}` is cheapest at {at} of {of} load points"),
+            _ => format!("{} arms share the first place at {at} of {of} load points", best.len()),
+        }
+    };
+    all.iter().take(CLAUSES_MAX).map(words).collect()
+}
+
+/// The largest loss and the largest gain against the baseline beside the cost.
+fn beside(plan: &Plan, points: &[PointSummary]) -> Vec<String> {
+    let all = leads(points);
+    let largest = |decision: Decision| {
+        let some = all
+            .iter()
+            .filter(|it| it.judged.metric != Metric::Cpu && it.judged.decision == decision);
+        some.max_by(|a, b| a.size().total_cmp(&b.size()))
+    };
+    let both = [largest(Decision::Worse), largest(Decision::Better)].into_iter().flatten();
+    both.map(|it| against(it, &plan.baseline) + &place(it, points)).collect()
 }
 
 /// The cheapest arm and its lead, or the arms that share the first place.
@@ -81,7 +258,12 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
 fn leanest(costs: &[&CostAnswer], answer: &RaceAnswer) -> Option<String> {
     let is_cheapest =
         |arm: &str| costs.iter().all(|cost| cost.cheapest().any(|rank| rank.arm == arm));
-    let rooms = answer.rooms.iter().filter(|room| is_cheapest(&room.arm));
+    // A connection that was not served takes nothing, and that is no merit.
+    let is_served = |bytes: f64| bytes >= 1.0;
+    let rooms = answer
+        .rooms
+        .iter()
+        .filter(|room| is_cheapest(&room.arm) && room.bytes_each.is_some_and(is_served));
     let known: Vec<(f64, &str)> =
         rooms.filter_map(|room| Some((room.bytes_each?, room.arm.as_str()))).collect();
     let (bytes, arm) = known.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -114,42 +296,6 @@ fn kernel(costs: &[&CostAnswer]) -> Option<String> {
     Some(format!("at {point}, {} of the cheapest's time is the kernel's", percent(share)))
 }
 
-/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms with the
-/// same predicate share a clause.
-pub(super) fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
-    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
-    for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {
-        add(&mut said, predicate(points, &arm.name), &arm.name);
-    }
-    if said.is_empty() {
-        return format!("Only {} ran: there is nothing to compare it with.", plan.baseline);
-    }
-    let clauses: Vec<String> = said
-        .into_iter()
-        .map(|(words, arms)| {
-            let verb = if arms.len() == 1 { "is" } else { "are" };
-            format!("{} {verb} {words}", listed(&arms))
-        })
-        .collect();
-    format!("Against {}: {}.", plan.baseline, clauses.join("; "))
-}
-
-/// The predicate for one arm, after `is` or `are`.
-fn predicate(points: &[PointSummary], arm: &str) -> String {
-    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
-    for point in points {
-        add(&mut said, phrase(point, arm), &point.point);
-    }
-    let parts: Vec<String> = said
-        .into_iter()
-        .map(|(words, at)| match at.len() == points.len() && points.len() > 1 {
-            true => format!("{words} at every load point"),
-            false => format!("{words} at {}", listed(&at)),
-        })
-        .collect();
-    parts.join(", ")
-}
-
 /// Puts `item` under `words`, in the order of first use.
 fn add<'a>(said: &mut Vec<(String, Vec<&'a str>)>, words: String, item: &'a str) {
     match said.iter_mut().find(|(known, _)| *known == words) {
@@ -164,39 +310,5 @@ pub(super) fn listed(items: &[&str]) -> String {
         [] => String::new(),
         [one] => (*one).to_string(),
         [some @ .., last] => format!("{} and {last}", some.join(", ")),
-    }
-}
-
-fn phrase(point: &PointSummary, name: &str) -> String {
-    let Some(arm) = point.arms.iter().find(|arm| arm.arm == name && arm.absent.is_none()) else {
-        return "not measured".to_string();
-    };
-    let said = |metric: Metric| {
-        let judged = arm.judged(metric)?;
-        match judged.verdict {
-            Verdict::Unresolved | Verdict::GeneratorLimited => None,
-            verdict => Some(verdict.word(metric)),
-        }
-    };
-    if point.lead == Metric::Cpu {
-        return match said(Metric::Cpu) {
-            Some("equivalent") => "equivalent in CPU".to_string(),
-            Some(cost) => format!("{cost} in CPU"),
-            None => "unresolved".to_string(),
-        };
-    }
-    match (said(point.lead), said(Metric::Cpu)) {
-        (Some("equivalent"), Some("equivalent")) => "equivalent in speed and CPU".to_string(),
-        (Some(speed), Some("equivalent")) => format!("{speed} at the same CPU cost"),
-        (Some("equivalent"), Some(cost)) => format!("as fast and {cost} in CPU"),
-        (Some(speed), Some(cost)) => {
-            let agree = (speed == point.lead.words().0) == (cost == "cheaper");
-            format!("{speed} {} {cost} in CPU", if agree { "and" } else { "but" })
-        }
-        (Some("equivalent"), None) => "as fast (CPU unresolved)".to_string(),
-        (Some(speed), None) => format!("{speed} (CPU unresolved)"),
-        (None, Some("equivalent")) => "equally costly in CPU (speed unresolved)".to_string(),
-        (None, Some(cost)) => format!("{cost} in CPU (speed unresolved)"),
-        (None, None) => "unresolved".to_string(),
     }
 }

@@ -48,6 +48,11 @@ pub(super) fn memory(pid: u32) -> Option<Memory> {
             Some(_) => rollup_kb("Pss"),
             None => Some(0),
         },
+        // A process that has ended shares nothing either.
+        own_kb: match status_kb("VmRSS") {
+            Some(_) => rollup_kb("Pss_Anon").zip(rollup_kb("Pss_Shmem")).map(|(a, b)| a + b),
+            None => Some(0),
+        },
         peak_kb: status_kb("VmHWM").unwrap_or(0),
         processes: 1,
         threads: value_of(&status, "Threads").and_then(|n| n.parse().ok()).unwrap_or(0),

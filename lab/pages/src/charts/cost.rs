@@ -23,7 +23,8 @@ pub fn costs(run: &Run, summary: &Summary) -> Vec<Chart> {
 
 fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     let plan = &run.manifest.plan;
-    let arms: Vec<&ArmSummary> = point.arms.iter().filter(|it| it.cpu_ns.is_some()).collect();
+    let arms: Vec<&ArmSummary> =
+        point.arms.iter().filter(|it| it.median(Metric::Cpu).is_some()).collect();
     if arms.is_empty() {
         return None;
     }
@@ -32,7 +33,7 @@ fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     for arm in &arms {
         table.row(vec![
             arm.arm.clone(),
-            words::or_none(arm.cpu_ns, words::time),
+            words::or_none(arm.median(Metric::Cpu), words::time),
             words::or_none(share(arm), |it| format!("{:.0} %", it * 100.0)),
         ]);
     }
@@ -40,8 +41,10 @@ fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     let colours: Vec<String> = arms.iter().map(|arm| look(plan, &arm.arm).colour).collect();
     let split = arms.iter().all(|arm| share(arm).is_some());
     let bar = |name: &str, part: &dyn Fn(&ArmSummary) -> f64, opacity: f64| -> Value {
-        let x: Vec<f64> =
-            arms.iter().map(|arm| short(arm.cpu_ns.unwrap_or(0.0) / 1e3 * part(arm))).collect();
+        let x: Vec<f64> = arms
+            .iter()
+            .map(|arm| short(arm.median(Metric::Cpu).unwrap_or(0.0) / 1e3 * part(arm)))
+            .collect();
         json!({"type": "bar", "orientation": "h", "x": x, "y": names, "name": name,
                "marker": {"color": colours, "opacity": opacity},
                "hovertemplate": format!("%{{y}}, {name}: %{{x:.3f}} µs<extra></extra>")})

@@ -6,7 +6,7 @@ use document::Table;
 use lab::observations::Search;
 use lab::plan::{Model, Plan};
 use lab::record::Run;
-use lab::verdict::{ArmSummary, Summary};
+use lab::verdict::{ArmSummary, Metric, Summary};
 use serde_json::{Value, json};
 use stats::median;
 
@@ -109,9 +109,9 @@ fn overload(run: &Run, summary: &Summary, point: &str, at: usize) -> Option<Char
 fn outcome(arm: &ArmSummary) -> Vec<String> {
     vec![
         arm.arm.clone(),
-        words::or_none(arm.throughput_rps, |it| format!("{}/s", words::grouped(it))),
+        words::or_none(arm.median(Metric::Throughput), |it| format!("{}/s", words::grouped(it))),
         words::or_none(arm.kept_share, |it| format!("{:.0} %", it * 100.0)),
-        words::or_none(arm.recovered_ms, |it| words::time(it * 1e6)),
+        words::or_none(arm.median(Metric::Recovery), |it| words::time(it * 1e6)),
     ]
 }
 

@@ -46,15 +46,17 @@ fn off(summary: &Summary, trial: &Trial) -> Option<f64> {
     let point = summary.points.iter().find(|point| point.point == trial.point)?;
     let arm = point.arms.iter().find(|arm| arm.arm == trial.arm)?;
     let (middle, value) = match (point.lead, &trial.ending) {
-        (Metric::Capacity, _) => (arm.capacity_rps?, trial.seen.search.as_ref()?.capacity_rps?),
+        (Metric::Capacity, _) => {
+            (arm.median(Metric::Capacity)?, trial.seen.search.as_ref()?.capacity_rps?)
+        }
         (lead, lab::trial::Ending::Measured { load }) => {
             let middle = match lead {
-                Metric::P99 => arm.p99_ns.or(arm.p50_ns)?,
-                _ => arm.throughput_rps?,
+                Metric::P99 => arm.median(Metric::P99).or(arm.median(Metric::P50))?,
+                _ => arm.median(Metric::Throughput)?,
             };
             let value = match lead {
                 Metric::P99 => {
-                    if arm.p99_ns.is_some() {
+                    if arm.median(Metric::P99).is_some() {
                         load.latency().p99_ns?
                     } else {
                         load.latency().p50_ns?
@@ -95,11 +97,14 @@ fn dots(plan: &Plan, summary: &Summary, arm: &str, counted: bool, trials: Vec<&T
 
 /// The CPU shares of other processes and the hypervisor, as bars.
 fn noise(run: &Run) -> Vec<Value> {
+    // Servers that took turns share their conditions: they are one bar.
+    let mut trials: Vec<&Trial> = run.trials.iter().collect();
+    trials.dedup_by_key(|trial| (trial.block, trial.conditions));
     let share = |pick: fn(&Trial) -> Option<f64>| -> Vec<f64> {
-        run.trials.iter().map(|trial| short(pick(trial).unwrap_or(0.0) * 100.0)).collect()
+        trials.iter().map(|trial| short(pick(trial).unwrap_or(0.0) * 100.0)).collect()
     };
-    let widths: Vec<f64> = run.trials.iter().map(|trial| short(trial.took_ms / 1e3)).collect();
-    let times: Vec<f64> = run.trials.iter().map(seconds).collect();
+    let widths: Vec<f64> = trials.iter().map(|trial| short(trial.took_ms / 1e3)).collect();
+    let times: Vec<f64> = trials.iter().map(|trial| seconds(trial)).collect();
     [
         ("other processes", share(|trial| trial.conditions.foreign), "$muted"),
         ("stolen by the host", share(|trial| trial.conditions.steal), "$bad"),

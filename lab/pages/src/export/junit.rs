@@ -6,9 +6,10 @@
 //! result.
 
 use crate::words;
-use lab::condition::{Answer, Condition};
+use lab::condition::Condition;
 use lab::record::Run;
 use lab::verdict::{ArmVerdict, Summary};
+use stats::Decision;
 use std::fmt::Write;
 
 enum Outcome {
@@ -73,11 +74,11 @@ fn asked(run: &Run, condition: &Condition) -> Vec<Case> {
             .map(|finding| Case {
                 class: format!("condition.{}", finding.point),
                 name: name.clone(),
-                outcome: match finding.answer {
+                outcome: match finding.decision {
                     // As the exit code has it: a gate that has measured nothing is not passed.
-                    Answer::Met | Answer::NoResult => Outcome::Failed(finding.text),
-                    Answer::NotMet => Outcome::Passed(finding.text),
-                    Answer::Unsure => Outcome::Skipped(finding.text),
+                    Some(Decision::Worse) | None => Outcome::Failed(finding.text),
+                    Some(Decision::Better) => Outcome::Passed(finding.text),
+                    Some(Decision::Equal | Decision::Open) => Outcome::Skipped(finding.text),
                 },
             })
             .collect(),

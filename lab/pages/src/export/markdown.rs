@@ -76,11 +76,11 @@ fn row(arm: &ArmSummary, lead: Metric) -> String {
     format!(
         "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
         cell(&arm.arm),
-        words::or_none(arm.throughput_rps, words::grouped),
-        words::or_none(arm.p50_ns, words::time),
-        words::or_none(arm.p99_ns, words::time),
-        words::or_none(arm.cpu_ns, words::time),
-        words::or_none(arm.memory_kb, words::size),
+        words::or_none(arm.median(Metric::Throughput), words::grouped),
+        words::or_none(arm.median(Metric::P50), words::time),
+        words::or_none(arm.median(Metric::P99), words::time),
+        words::or_none(arm.median(Metric::Cpu), words::time),
+        words::or_none(arm.median(Metric::Memory), words::size),
         judged(lead),
         judged(Metric::Cpu),
         cell(&lamps.join("; "))

@@ -165,5 +165,5 @@ fn the_document_is_what_its_schema_says() {
     let document: Value = serde_json::from_str(&text).expect("well formed");
     let schema: Value = serde_json::from_str(SCHEMA_TEXT).expect("well formed");
     check(&schema, &schema, &document, "");
-    assert_eq!(document["summary"]["points"][0]["arms"][1]["judged"][0]["verdict"], "better");
+    assert_eq!(document["summary"]["points"][0]["arms"][1]["judged"][0]["decision"], "better");
 }

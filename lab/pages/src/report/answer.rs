@@ -1,21 +1,43 @@
-//! The first table of a race whose servers took turns: every arm, the cheapest first.
+//! The first tables of the page: for each registered metric every arm at every load point, its
+//! median, its ratio to the baseline, and the decision on it.
 
 use crate::charts::look;
 use crate::strip::{self, Axis};
 use crate::words;
+use document::Table;
+use lab::metric::Metric;
 use lab::plan::Plan;
-use lab::verdict::{Metric, PointSummary, RaceAnswer, Rank, Summary};
+use lab::record::Run;
+use lab::verdict::{ArmSummary, ArmVerdict, Light, PointSummary, Summary};
 use serde::Serialize;
-use stats::{Comparison, Interval};
+use stats::{Comparison, Decision, Interval};
 
-/// The table.
+/// The tables.
 #[derive(Serialize)]
 pub(super) struct Answer {
-    points: Vec<String>,
-    rows: Vec<Row>,
-    has_rooms: bool,
+    /// One for each registered metric, at the separate load points.
+    tables: Vec<MetricTable>,
+    /// The same for the load points of each curve, by its name.
+    curves: Vec<(String, Vec<MetricTable>)>,
     /// For each load point the reasons of its dearer arms.
     reasons: Vec<(String, Vec<String>)>,
+    /// Every comparison that the plan did not promise.
+    further: Option<Table>,
+    axis: (String, String),
+    examples: Vec<Example>,
+}
+
+/// One metric: a row for each arm, a column for each load point.
+#[derive(Serialize)]
+struct MetricTable {
+    metric: &'static str,
+    /// The words for the two sides of 1: left, right.
+    sides: (&'static str, &'static str),
+    points: Vec<String>,
+    /// Whether it says beside each arm what a silent connection costs and how far to trust it.
+    is_first: bool,
+    has_rooms: bool,
+    rows: Vec<Row>,
 }
 
 /// One arm.
@@ -24,76 +46,247 @@ struct Row {
     arm: String,
     note: String,
     colour: String,
+    twin: bool,
+    absent: Option<String>,
     /// One for each load point.
-    costs: Vec<Option<Cost>>,
+    cells: Vec<Option<Cell>>,
     room: String,
+    lamps: Vec<(&'static str, String)>,
 }
 
 /// One arm at one load point.
 #[derive(Serialize)]
-struct Cost {
+struct Cell {
     class: &'static str,
-    cpu: String,
+    word: &'static str,
+    term: &'static str,
+    value: String,
     over: String,
     strip: String,
+    aside: String,
 }
 
-/// The table of an answer.
-pub(super) fn table(plan: &Plan, summary: &Summary, answer: &RaceAnswer) -> Answer {
-    let ranks = || answer.costs.iter().flat_map(|cost| &cost.ranks);
-    let axis = Axis::holding(ranks().map(|rank| rank.over_baseline.0));
-    let rows = crate::terminal::arms_by_cost(summary, answer).into_iter().map(|arm| {
-        let costs = answer.costs.iter().map(|cost| {
-            let rank = cost.ranks.iter().find(|rank| rank.arm == arm)?;
-            let point = summary.points.iter().find(|it| it.point == cost.point);
-            Some(Cost::of(rank, plan, point, axis))
-        });
-        let room = answer.rooms.iter().find(|room| room.arm == arm);
+/// An interval that explains a word.
+#[derive(Serialize)]
+struct Example {
+    class: &'static str,
+    word: &'static str,
+    strip: String,
+    text: &'static str,
+}
+
+/// The tables of a race.
+pub(super) fn answer(run: &Run, summary: &Summary) -> Answer {
+    let page = Page { run, summary, axis: axis(summary) };
+    let plan = &run.manifest.plan;
+    let (alone, rest): (Vec<&PointSummary>, Vec<&PointSummary>) =
+        summary.points.iter().partition(|it| words::is_alone(plan, &it.point));
+    let mut curves: Vec<(String, Vec<&PointSummary>)> = Vec::new();
+    for point in rest {
+        let load = plan.points.iter().find(|it| it.name == point.point);
+        let series = load.map(|it| it.series.clone()).unwrap_or_default();
+        match curves.iter_mut().find(|(name, _)| *name == series) {
+            Some((_, known)) => known.push(point),
+            None => curves.push((series, vec![point])),
+        }
+    }
+    let mut curves: Vec<(String, Vec<MetricTable>)> =
+        curves.into_iter().map(|(name, points)| (name, page.tables(&points))).collect();
+    // Where all points belong to curves, the first is no detail.
+    let tables = match alone.is_empty() && !curves.is_empty() {
+        true => curves.remove(0).1,
+        false => page.tables(&alone),
+    };
+    let (low, high) = page.axis.ends();
+    Answer {
+        tables,
+        curves,
+        reasons: reasons(summary),
+        further: further(summary),
+        axis: (words::ratio(low), words::ratio(high)),
+        examples: examples(),
+    }
+}
+
+/// One axis for all strips of the page, so that they can be compared by eye.
+fn axis(summary: &Summary) -> Axis {
+    let arms = summary.points.iter().flat_map(|it| &it.arms);
+    let judged = arms.flat_map(|arm| &arm.judged).filter(|it| it.registered);
+    Axis::holding(judged.flat_map(|it| {
+        let (ratio, low, high) = it.comparison.triple();
+        [ratio, low, high]
+    }))
+}
+
+struct Page<'a> {
+    run: &'a Run,
+    summary: &'a Summary,
+    axis: Axis,
+}
+
+impl Page<'_> {
+    fn plan(&self) -> &Plan {
+        &self.run.manifest.plan
+    }
+
+    /// A table for each metric that is registered at one of the points.
+    fn tables(&self, points: &[&PointSummary]) -> Vec<MetricTable> {
+        let metrics = crate::terminal::registered(self.plan(), points);
+        metrics.into_iter().enumerate().map(|(at, it)| self.table(points, it, at == 0)).collect()
+    }
+
+    fn table(&self, points: &[&PointSummary], metric: Metric, is_first: bool) -> MetricTable {
+        let (better, worse) = metric.words();
+        let more = metric.better() == stats::Better::More;
+        let points: Vec<&PointSummary> =
+            points.iter().copied().filter(|it| has(self.plan(), it, metric)).collect();
+        let mut arms = crate::terminal::arms_in_order(self.summary, metric);
+        let all = self.summary.points.iter().flat_map(|it| &it.arms).map(|it| it.arm.as_str());
+        for absent in all {
+            if !arms.contains(&absent) {
+                arms.push(absent);
+            }
+        }
+        MetricTable {
+            metric: metric.name(),
+            sides: if more { (worse, better) } else { (better, worse) },
+            points: points.iter().map(|it| it.point.clone()).collect(),
+            is_first,
+            has_rooms: is_first && !self.summary.answer.rooms.is_empty(),
+            rows: arms.into_iter().map(|arm| self.row(arm, &points, metric, is_first)).collect(),
+        }
+    }
+
+    fn row(&self, arm: &str, points: &[&PointSummary], metric: Metric, is_first: bool) -> Row {
+        let plan = self.plan();
+        let mine = |point: &&PointSummary| point.arms.iter().find(|it| it.arm == arm).cloned();
+        let all: Vec<ArmSummary> = self.summary.points.iter().filter_map(|it| mine(&it)).collect();
         let note = plan.arms.iter().find(|it| it.name == arm).map(|it| it.note.clone());
+        let room = self.summary.answer.rooms.iter().find(|room| room.arm == arm);
+        let mut lamps: Vec<(&'static str, String)> = Vec::new();
+        for lamp in all.iter().flat_map(|it| &it.lamps).filter(|_| is_first) {
+            let shown = (light(lamp.light), lamp.text.clone());
+            if !lamps.contains(&shown) {
+                lamps.push(shown);
+            }
+        }
         Row {
             arm: arm.to_string(),
             note: note.unwrap_or_default(),
             colour: look(plan, arm).colour.trim_start_matches('$').to_string(),
-            costs: costs.collect(),
+            twin: all.iter().any(|it| it.twin),
+            absent: match all.iter().all(|it| it.absent.is_some()) {
+                true => all.first().and_then(|it| it.absent.clone()),
+                false => None,
+            },
+            cells: points.iter().map(|it| self.cell(it, &mine(it)?, metric)).collect(),
             room: room.map(words::room).unwrap_or_default(),
+            lamps,
         }
-    });
-    Answer {
-        points: answer.costs.iter().map(|cost| cost.point.clone()).collect(),
-        rows: rows.collect(),
-        has_rooms: !answer.rooms.is_empty(),
-        reasons: answer
-            .costs
-            .iter()
-            .map(|cost| {
-                let here = answer.reasons.iter().filter(|reason| reason.point == cost.point);
-                let texts = here.map(|reason| language::tr(&reason.text).replace('`', ""));
-                (cost.point.clone(), texts.collect::<Vec<_>>())
-            })
-            .filter(|(_, texts)| !texts.is_empty())
-            .collect(),
+    }
+
+    fn cell(&self, point: &PointSummary, arm: &ArmSummary, metric: Metric) -> Option<Cell> {
+        let value = words::median(self.summary, &point.point, arm, metric)?;
+        let Some(judged) = arm.judged(metric) else {
+            let (class, word, term, aside) = ("open", "1", "ratio", String::new());
+            let (over, strip) = ("1".to_string(), String::new());
+            return arm.baseline.then_some(Cell { class, word, term, value, over, strip, aside });
+        };
+        let (class, term) = if arm.twin { ("open", "floor") } else { class(judged) };
+        let word = if arm.twin { "noise" } else { judged.word() };
+        let over = words::ratio_with_interval(judged);
+        let strip = strip::draw(self.axis, class, point.floor(metric), &judged.comparison);
+        let aside = match (arm.twin, judged.forecast, judged.at_least) {
+            (true, ..) | (_, None, false) => String::new(),
+            (_, Some(blocks), _) => words::forecast(blocks, words::block_ms(self.run)),
+            (_, None, true) => "a bound: the generator was the limit".to_string(),
+        };
+        Some(Cell { class, word, term, value, over, strip, aside })
     }
 }
 
-impl Cost {
-    fn of(rank: &Rank, plan: &Plan, point: Option<&PointSummary>, axis: Axis) -> Cost {
-        let (ratio, low, high) = rank.over_baseline;
-        let interval = Some(Interval { low, high, cover: stats::CONFIDENCE });
-        let found = Comparison { log_ratios: Vec::new(), ratio, interval, bootstrap: None };
-        let class = match (rank.is_cheapest(), rank.dearer) {
-            (true, _) => "better",
-            (false, true) => "worse",
-            (false, false) => "open",
-        };
-        let floor = point.map_or(0.0, |point| point.floor(Metric::Cpu));
-        Cost {
-            class,
-            cpu: words::time(rank.cpu_ns),
-            over: match rank.arm == plan.baseline {
-                true => "1".to_string(),
-                false => words::over(rank.over_baseline),
-            },
-            strip: strip::draw(axis, class, floor, &found),
-        }
+/// Whether the plan registers a metric at a load point.
+fn has(plan: &Plan, point: &PointSummary, metric: Metric) -> bool {
+    let load = plan.points.iter().find(|it| it.name == point.point);
+    load.is_some_and(|load| plan.registers(load, metric))
+}
+
+fn light(light: Light) -> &'static str {
+    match light {
+        Light::Green => "green",
+        Light::Amber => "amber",
+        Light::Red => "red",
     }
+}
+
+/// The colour of a decision, and the term that explains its word.
+fn class(judged: &ArmVerdict) -> (&'static str, &'static str) {
+    match judged.decision {
+        Decision::Better => ("better", "verdict"),
+        Decision::Worse => ("worse", "verdict"),
+        Decision::Equal => ("same", "equivalent"),
+        Decision::Open if judged.limited => ("limited", "limited"),
+        Decision::Open => ("open", "unresolved"),
+    }
+}
+
+fn reasons(summary: &Summary) -> Vec<(String, Vec<String>)> {
+    let answer = &summary.answer;
+    let of = |point: &String| {
+        let here = answer.reasons.iter().filter(|reason| reason.point == *point);
+        here.map(|reason| language::tr(&reason.text).replace('`', "")).collect::<Vec<_>>()
+    };
+    let all = answer.costs.iter().map(|cost| (cost.point.clone(), of(&cost.point)));
+    all.filter(|(_, texts)| !texts.is_empty()).collect()
+}
+
+/// Every comparison that the plan did not promise, those that differ first.
+fn further(summary: &Summary) -> Option<Table> {
+    let mut table = Table::new(&["Server", "Load point", "Metric", "Ratio", "Verdict"]);
+    let arms = summary.points.iter().flat_map(|it| it.arms.iter().map(move |arm| (it, arm)));
+    let mut all: Vec<(&PointSummary, &ArmSummary, &ArmVerdict)> = arms
+        .filter(|(_, arm)| !arm.twin)
+        .flat_map(|(point, arm)| arm.judged.iter().map(move |it| (point, arm, it)))
+        .filter(|it| !it.2.registered)
+        .collect();
+    all.sort_by_key(|it| !it.2.decision.is_difference());
+    for (point, arm, judged) in all {
+        table.row(vec![
+            arm.arm.clone(),
+            point.point.clone(),
+            judged.metric.name().to_string(),
+            words::ratio_with_interval(judged),
+            words::verdict(judged),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Four intervals that explain the four words.
+fn examples() -> Vec<Example> {
+    let axis = Axis::holding([1.3].into_iter());
+    let floor = 1.03_f64.ln();
+    [
+        ("better", "faster", (1.10, 1.16, 1.22), "the whole interval lies on one side of 1"),
+        ("worse", "slower", (0.80, 0.86, 0.91), "the same, on the other side of 1"),
+        (
+            "same",
+            "equivalent",
+            (0.98, 1.0, 1.02),
+            "the whole interval is close to 1, as agreed before",
+        ),
+        (
+            "open",
+            "unresolved",
+            (0.97, 1.08, 1.19),
+            "both is possible still; more blocks are needed",
+        ),
+    ]
+    .into_iter()
+    .map(|(class, word, (low, ratio, high), text)| {
+        let interval = Some(Interval { low, high, cover: 0.969 });
+        let found = Comparison { log_ratios: Vec::new(), ratio, interval };
+        Example { class, word, strip: strip::draw(axis, class, floor, &found), text }
+    })
+    .collect()
 }

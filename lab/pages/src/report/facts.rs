@@ -1,12 +1,13 @@
 //! The facts beside the verdicts: validity at a glance, numbers, manifest, every trial.
 
-use super::verdicts::what;
 use crate::words;
 use document::Table;
+use lab::plan::{LoadPoint, Model, Rate};
 use lab::record::Run;
 use lab::trial::{Ending, Trial};
-use lab::verdict::{ArmSummary, Metric, PointSummary, Summary, Verdict};
+use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::Serialize;
+use stats::Decision;
 
 /// One reason for trust or distrust in a few words.
 #[derive(Serialize)]
@@ -54,18 +55,11 @@ pub(super) struct TrialRow {
 
 /// The validity of the whole race at a glance.
 pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
-    let plan = &run.manifest.plan;
     let mut facts = vec![checked(run)];
-    let judged = summary.points.iter().flat_map(|point| {
-        let arms = point.arms.iter().filter(|arm| !arm.twin && !arm.baseline);
-        let second = Some(Metric::Cpu).filter(|cpu| *cpu != point.lead);
-        let metrics = [Some(point.lead), second];
-        arms.flat_map(move |arm| metrics.map(|it| arm.judged(it?))).flatten()
-    });
+    let arms = summary.points.iter().flat_map(|it| &it.arms).filter(|it| !it.twin);
+    let judged = arms.flat_map(|arm| &arm.judged).filter(|it| it.registered);
     let all = judged.clone().count();
-    let open = judged
-        .filter(|it| matches!(it.verdict, Verdict::Unresolved | Verdict::GeneratorLimited))
-        .count();
+    let open = judged.filter(|it| it.decision == Decision::Open).count();
     facts.push(Fact {
         light: if open * 2 > all { "amber" } else { "green" },
         term: "unresolved",
@@ -74,10 +68,7 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
     });
     facts.extend(noise(summary));
     // A race may end before its plan's last block.
-    let label = match plan.turns {
-        Some(_) => lab::plan::Plan::label_for(run.blocks()),
-        None => &plan.label,
-    };
+    let label = lab::plan::Plan::label_for(run.blocks());
     facts.push(Fact {
         light: if summary.objected > 0 { "amber" } else { "green" },
         term: "gate",
@@ -139,33 +130,37 @@ type Column = (&'static str, Option<&'static str>, fn(&ArmSummary) -> Option<Str
 
 const COLUMNS: &[Column] = &[
     ("offered/s", Some("open"), |it| it.offered_rps.map(words::grouped)),
-    ("requests/s", None, |it| it.throughput_rps.map(words::grouped)),
-    ("capacity/s", Some("capacity"), |it| it.capacity_rps.map(words::grouped)),
+    ("requests/s", None, |it| it.median(Metric::Throughput).map(words::grouped)),
+    ("capacity/s", Some("capacity"), |it| it.median(Metric::Capacity).map(words::grouped)),
     ("kept", Some("overload"), |it| it.kept_share.map(words::percent)),
-    ("recovery", Some("overload"), |it| it.recovered_ms.map(|ms| words::time(ms * 1e6))),
+    ("recovery", Some("overload"), |it| {
+        it.median(Metric::Recovery).map(|ms| words::time(ms * 1e6))
+    }),
     ("mean", Some("percentile"), |it| {
         // Races of earlier versions have no mean of their own; by Little's law.
-        let mean = it.mean_ns.or_else(|| Some(it.in_flight? / it.throughput_rps? * 1e9));
+        let mean = it
+            .median(Metric::Mean)
+            .or_else(|| Some(it.in_flight? / it.median(Metric::Throughput)? * 1e9));
         mean.map(words::time)
     }),
-    ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
+    ("p50", Some("percentile"), |it| it.median(Metric::P50).map(words::time)),
     ("p99", Some("percentile"), p99),
-    ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
-    ("max", Some("percentile"), |it| it.max_ns.map(words::time)),
+    ("p99.9", Some("percentile"), |it| it.median(Metric::P999).map(words::time)),
+    ("max", Some("percentile"), |it| it.median(Metric::Max).map(words::time)),
     ("in flight", Some("little"), |it| it.in_flight.map(|it| format!("{it:.1}"))),
-    ("CPU/request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
-    ("switches/request", Some("switches"), |it| it.switches.map(words::rate)),
-    ("memory", Some("memory"), |it| it.memory_kb.map(words::size)),
+    ("CPU/request", Some("cpu"), |it| it.median(Metric::Cpu).map(words::time)),
+    ("switches/request", Some("switches"), |it| it.median(Metric::Switches).map(words::rate)),
+    ("memory", Some("memory"), |it| it.median(Metric::Memory).map(words::size)),
     ("per idle client", Some("memory"), |it| {
-        it.connection_bytes.map(|bytes| words::size(bytes / 1e3))
+        it.median(Metric::ConnectionMemory).map(|bytes| words::size(bytes / 1e3))
     }),
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
 ];
 
 /// The 99th percentile, or why there is none.
-pub(super) fn p99(arm: &ArmSummary) -> Option<String> {
-    arm.p50_ns?;
-    Some(arm.p99_ns.map_or_else(|| "too few requests".to_string(), words::time))
+fn p99(arm: &ArmSummary) -> Option<String> {
+    arm.median(Metric::P50)?;
+    Some(arm.median(Metric::P99).map_or_else(|| "too few requests".to_string(), words::time))
 }
 
 /// The numbers of the separate load points, and those of points on curves. If all belong to curves,
@@ -199,6 +194,51 @@ fn numbers(run: &Run, point: &PointSummary) -> Numbers {
         what: load.map(what).unwrap_or_default(),
         head: columns.iter().map(|it| (it.0, it.1)).chain([("trials", Some("block"))]).collect(),
         rows: point.arms.iter().map(row).collect(),
+    }
+}
+
+/// A load point in words.
+fn what(load: &LoadPoint) -> String {
+    let life = match load.requests_per_connection {
+        0 => "connections stay open".to_string(),
+        n => format!("a new connection after every {}", words::counted(n, "request")),
+    };
+    let clients = words::counted(u64::from(load.connections), "connection");
+    let mut parts = match load.model {
+        Model::Closed => {
+            let depth = words::counted(u64::from(load.depth), "request");
+            vec![clients, format!("{depth} in flight on each"), life]
+        }
+        Model::Open { rate, .. } => vec![format!("open load, {}", rate_words(rate)), clients, life],
+        Model::Overload { factor } => {
+            vec![format!("{factor} times what the arm can do, then half of it"), clients, life]
+        }
+        Model::Capacity { quantile, limit_ns, .. } => vec![
+            format!(
+                "the highest rate with {} % within {}",
+                quantile * 100.0,
+                words::time(limit_ns as f64)
+            ),
+            clients,
+            life,
+        ],
+    };
+    if load.idle > 0 {
+        parts.push(format!("{} more that are silent", words::grouped(f64::from(load.idle))));
+    }
+    if !load.mix.is_empty() {
+        parts.push(format!("mix {}", load.mix));
+    }
+    parts.join(", ")
+}
+
+fn rate_words(rate: Rate) -> String {
+    match rate {
+        Rate::Absolute(rps) => format!("{} requests/s", words::grouped(rps)),
+        Rate::Slowest(share) => {
+            format!("{} of what the slowest arm can do", words::percent(share))
+        }
+        Rate::Own(share) => format!("{} of what each arm can do", words::percent(share)),
     }
 }
 
@@ -313,14 +353,12 @@ fn gates(run: &Run) -> String {
     let gates = &run.manifest.plan.gates;
     format!(
         "stolen time up to {}, other processes up to {}, clock steps up to {:.0} ms, wake-ups up \
-         to {:.0} ms late, {} segments sent again, sums that agree (Little's law, flow balance); \
-         {} attempts",
+         to {:.0} ms late, {} segments sent again, sums that agree (Little's law, flow balance)",
         words::percent(gates.steal_max),
         words::percent(gates.foreign_max),
         gates.clock_step_ms_max,
         gates.hiccup_ms_max,
-        gates.retransmits_max,
-        gates.attempts
+        gates.retransmits_max
     )
 }
 

@@ -21,16 +21,11 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
     has(
         &html,
         &[
-            "Against epoll:",
-            "requests per second than epoll at depth",
-            "(95\u{a0}% interval: ",
+            "requests a second than epoll at depth",
             "; iterative ",
             "popovertarget=\"t-verdict\">slower</button>",
             "Verdict against epoll",
             "class=\"strip",
-            "1.00× is ",
-            " requests&#x2f;s, median latency ",
-            ", CPU per request ",
             "popovertarget=\"t-percentile\">mean</button>",
             "in the program",
             "epoll (twin)",
@@ -102,7 +97,7 @@ fn wrong_answers_and_absent_arms_are_loud() {
         &page(&run),
         &[
             "not measured: io_uring is &lt;disabled&gt;",
-            "Wrong answers were seen, so no speed on this page counts.",
+            "Wrong answers were seen, so nothing else counts: epoll, ",
             "The speeds below must not be used",
             "stock 3: expected 10, found 9",
         ],
@@ -116,49 +111,6 @@ fn an_empty_run_still_makes_a_page() {
 }
 
 #[test]
-fn headlines_fit_their_findings() {
-    fn check(speed: impl Fn(&str) -> f64, cost: impl Fn(&str) -> f64, want: &str) {
-        let mut run = sample::small();
-        run.manifest.plan.points.truncate(1);
-        run.trials.retain(|trial| trial.point == "depth 1");
-        for trial in &mut run.trials {
-            let noise = 1.0 + f64::from(trial.block) * 1e-3;
-            if let Ending::Measured { load } = &mut trial.ending {
-                load.throughput_rps = 10_000.0 * speed(&trial.arm) * noise;
-                let server = load.server.as_mut().expect("the sample has its cost");
-                server.cpu_ns_per_request = Some(9_000.0 * cost(&trial.arm) * noise);
-                server.switches_per_request =
-                    Some(if cost(&trial.arm) > 1.0 { 1.04 } else { 0.03 });
-            }
-        }
-        let summary = lab::verdict::analyse(&run);
-        let found = headline::headline(&run, &summary).replace('\u{a0}', " ");
-        assert!(found.contains(want), "expected `{want}` in `{found}`");
-    }
-    let one =
-        |name: &'static str, value: f64| move |arm: &str| if arm == name { value } else { 1.0 };
-    let same = |_: &str| 1.0;
-    check(same, same, "No difference worth the name: every server is within 3 % of epoll.");
-    check(
-        one("uring", 1.2),
-        same,
-        "uring answers 20 % more requests per second than epoll (95 % interval: 20 % to 20 %).",
-    );
-    check(
-        one("prefork", 0.5),
-        same,
-        "Best: epoll, iterative or uring, not told apart here; prefork answers 50 % fewer requests",
-    );
-    check(
-        one("uring", 3.0),
-        one("prefork", 1.7),
-        "uring answers 3.0 times as many requests per second as epoll (95 % interval: 3.0 times to \
-         3.0 times); prefork needs 70 % more CPU per request than epoll (95 % interval: 70 % to \
-         70 %): 1.04 context switches a request against 0.030.",
-    );
-}
-
-#[test]
 fn a_p99_without_enough_requests_says_so() {
     let mut run = sample::small();
     for trial in &mut run.trials {
@@ -166,7 +118,7 @@ fn a_p99_without_enough_requests_says_so() {
             load.service.p99_ns = None;
         }
     }
-    has(&page(&run), &["<td>too few requests</td>", "p99 too few requests"]);
+    has(&page(&run), &["<td>too few requests</td>"]);
 }
 
 /// Writes the made-up pages to the directory in `ROUNDHOUSE_PAGES`, to be looked at.

@@ -1,33 +1,81 @@
-//! The table of a race whose servers took turns: a row for each arm, the cheapest first.
+//! The tables of a race: for each registered metric a row for each arm, a pair of columns for each
+//! load point.
 
 use crate::words;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Color};
-use lab::verdict::{ArmSummary, RaceAnswer, Rank, Summary};
+use lab::metric::Metric;
+use lab::plan::Plan;
+use lab::verdict::{ArmSummary, PointSummary, RaceAnswer, Summary};
+use language::tr;
+use stats::Decision;
 
-/// CPU per request at each load point, with its ratio to the baseline, and the memory of a silent
-/// connection. The cheapest arms of a load point carry `=`. Two load points fit 80 columns.
-pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bool) -> String {
+/// The width of a pair of columns: a median, a ratio with its interval, and their padding.
+const PAIR: u16 = 32;
+/// The width of the names.
+const NAMES: u16 = 14;
+
+/// The median of every arm in each registered metric, and its ratio to the baseline. The cheapest
+/// arms of a load point carry `=`. Two load points fit 80 columns.
+pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
+    let alone = summary.points.iter().filter(|it| words::is_alone(plan, &it.point));
+    let mut points: Vec<&PointSummary> = alone.collect();
+    if points.is_empty() {
+        points = summary.points.iter().collect();
+    }
+    let mut text = String::new();
+    for (at, metric) in registered(plan, &points).into_iter().enumerate() {
+        text += &format!("{}\n", tr(&stats::words::capital(metric.name())));
+        let here: Vec<&PointSummary> = points
+            .iter()
+            .copied()
+            .filter(|it| it.arms.iter().any(|arm| words::has_median(summary, it, arm, metric)))
+            .collect();
+        let most = usize::from((super::width().saturating_sub(NAMES) / PAIR).max(1));
+        for chunk in here.chunks(most) {
+            text += &table(plan, summary, chunk, metric, at == 0, colour);
+        }
+    }
+    for ArmSummary { arm, absent, .. } in summary.points.first().into_iter().flat_map(|it| &it.arms)
+    {
+        if let Some(reason) = absent {
+            text += &format!("{arm}: not measured: {reason}\n");
+        }
+    }
+    text += "= not told apart from the cheapest";
+    if !summary.answer.rooms.is_empty() {
+        text += "\nsilent: memory for each silent connection, or how many were answered";
+    }
+    super::folded(&tr(&text), 2) + "\n"
+}
+
+fn table(
+    plan: &Plan,
+    summary: &Summary,
+    points: &[&PointSummary],
+    metric: Metric,
+    is_first: bool,
+    colour: bool,
+) -> String {
     let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
     let mut heads = vec!["arm".to_string()];
-    for cost in &answer.costs {
-        heads.extend([cost.point.clone(), format!("× {baseline}")]);
+    for point in points {
+        heads.extend([point.point.clone(), format!("× {}", plan.baseline)]);
     }
-    let has_rooms = !answer.rooms.is_empty();
+    let has_rooms = is_first && !summary.answer.rooms.is_empty();
     if has_rooms {
         heads.push("silent".to_string());
     }
-    table.set_header(heads.iter().map(|head| language::tr(head)));
-    for arm in arms_by_cost(summary, answer) {
+    table.set_header(heads.iter().map(|head| tr(head)));
+    for arm in arms_in_order(summary, metric) {
         let mut cells = vec![Cell::new(arm)];
-        for cost in &answer.costs {
-            let rank = cost.ranks.iter().find(|rank| rank.arm == arm);
-            cells.extend(cost_cells(rank, baseline, colour));
+        for point in points {
+            cells.extend(pair(summary, point, arm, metric, colour));
         }
         if has_rooms {
-            let room = answer.rooms.iter().find(|room| room.arm == arm);
+            let room = summary.answer.rooms.iter().find(|room| room.arm == arm);
             let room = room.map_or_else(|| words::NONE.to_string(), words::room);
-            cells.push(Cell::new(language::tr(&room)));
+            cells.push(Cell::new(tr(&room)));
         }
         table.add_row(cells);
     }
@@ -40,18 +88,45 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let mut text = format!("CPU per request\n{table}\n");
-    let arms = summary.points.first().map(|point| point.arms.as_slice()).unwrap_or_default();
-    for ArmSummary { arm, absent, .. } in arms {
-        if let Some(reason) = absent {
-            text.push_str(&format!("{arm}: not measured: {reason}\n"));
-        }
-    }
-    text.push_str("= not told apart from the cheapest");
-    if has_rooms {
-        text.push_str("\nsilent: memory for each silent connection, or how many were answered");
-    }
-    super::folded(&language::tr(&text), 2) + "\n"
+    format!("{table}\n")
+}
+
+fn pair(
+    summary: &Summary,
+    point: &PointSummary,
+    arm: &str,
+    metric: Metric,
+    colour: bool,
+) -> [Cell; 2] {
+    let none = || [words::NONE; 2].map(Cell::new);
+    let Some(arm) = point.arms.iter().find(|it| it.arm == arm) else { return none() };
+    let Some(value) = words::median(summary, &point.point, arm, metric) else { return none() };
+    let judged = arm.judged(metric);
+    let over = match judged {
+        None if arm.baseline => "1".to_string(),
+        None => words::NONE.to_string(),
+        Some(it) => words::over(it.comparison.triple()),
+    };
+    let shade = match judged.filter(|_| colour && !arm.twin).map(|it| it.decision) {
+        Some(Decision::Better) => Color::Green,
+        Some(Decision::Worse) => Color::Red,
+        Some(Decision::Equal) => Color::Blue,
+        Some(Decision::Open) | None => Color::Reset,
+    };
+    let over = Cell::new(over);
+    [Cell::new(value), if colour { over.fg(shade) } else { over }]
+}
+
+/// The metrics that are registered at one of the points, CPU per request first.
+pub(crate) fn registered(plan: &Plan, points: &[&PointSummary]) -> Vec<Metric> {
+    let at = |metric: &Metric| {
+        plan.points.iter().any(|load| {
+            points.iter().any(|it| it.point == load.name) && plan.registers(load, *metric)
+        })
+    };
+    let mut found: Vec<Metric> = Metric::EVERY.into_iter().filter(at).collect();
+    found.sort_by_key(|metric| *metric != Metric::Cpu);
+    found
 }
 
 /// Why the dearer arms are dearer.
@@ -65,28 +140,21 @@ pub fn reasons(answer: &RaceAnswer) -> String {
         }
         text += &format!("  {}\n", reason.text);
     }
-    super::folded(&language::tr(&text), 4)
+    super::folded(&tr(&text), 4)
 }
 
-/// The arms with a cost, by their cost at the first load point that has it.
-pub fn arms_by_cost<'a>(summary: &'a Summary, answer: &'a RaceAnswer) -> Vec<&'a str> {
+/// The arms of a table: by their cost at the first load point that has it, in other metrics in the
+/// plan's order; the twin comes last.
+pub(crate) fn arms_in_order(summary: &Summary, metric: Metric) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
-    let ranked = answer.costs.iter().flat_map(|cost| &cost.ranks).map(|rank| rank.arm.as_str());
+    let ranked = summary.answer.costs.iter().flat_map(|cost| &cost.ranks);
+    let ranked = ranked.filter(|_| metric == Metric::Cpu).map(|rank| rank.arm.as_str());
     let arms = summary.points.iter().flat_map(|point| &point.arms);
-    let known = arms.filter(|arm| !arm.twin && arm.absent.is_none()).map(|arm| arm.arm.as_str());
+    let known = arms.filter(|arm| arm.absent.is_none()).map(|arm| arm.arm.as_str());
     for name in ranked.chain(known) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
     names
-}
-
-fn cost_cells(rank: Option<&Rank>, baseline: &str, colour: bool) -> [Cell; 2] {
-    let Some(rank) = rank else { return [words::NONE; 2].map(Cell::new) };
-    let mark = if rank.is_cheapest() { "= " } else { "" };
-    let over = if rank.arm == baseline { "1".to_string() } else { words::over(rank.over_baseline) };
-    let cost = Cell::new(format!("{mark}{}", words::time(rank.cpu_ns)));
-    let cost = if colour && rank.is_cheapest() { cost.fg(Color::Green) } else { cost };
-    [cost, Cell::new(over)]
 }

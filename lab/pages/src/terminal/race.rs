@@ -1,124 +1,13 @@
-//! Tables on the terminal: verdicts first, then curves, costs and system calls.
+//! Further tables on the terminal: curves, costs and system calls.
 
 use crate::words;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, Table, Width};
+use comfy_table::{Cell, Table};
 use lab::census::Census;
 use lab::record::Run;
-use lab::verdict::{ArmSummary, Light, Metric, Place, PointSummary, Summary, Sweep, Verdict};
+use lab::verdict::{Place, PointSummary, Summary, Sweep};
 use language::tr;
 use std::fmt::Write;
-
-/// Column widths, padding included, with which no cell wraps: `≥ 0.99× [0.87, 1.61]`.
-const WIDTHS: [u16; 10] = [14, 12, 9, 9, 9, 10, 9, 26, 26, 20];
-
-/// One table for each load point, under its name; reasons why an arm has no row beneath it.
-pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
-    let mut text = String::new();
-    for point in &summary.points {
-        // Writing into a String cannot fail.
-        let _ = writeln!(text, "{}\n{}", point.point, table(point, baseline, colour));
-        for arm in &point.arms {
-            if let Some(reason) = &arm.absent {
-                let line = format!("{}: not measured: {reason}", arm.arm);
-                let _ = writeln!(text, "{}", super::folded(&tr(&line), 2));
-            }
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// All columns beside each other, or on a narrow terminal the figures above the verdicts.
-fn table(point: &PointSummary, baseline: &str, colour: bool) -> String {
-    let lead = match words::first(point.lead) {
-        Metric::Throughput => "speed",
-        Metric::P99 => "p99",
-        other => other.key(),
-    };
-    let speed = format!("{lead} vs {baseline}");
-    let cost = format!("CPU vs {baseline}");
-    let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
-    let heads: Vec<Cell> = heads.iter().copied().chain(["check"]).map(cell).collect();
-    let rows: Vec<Vec<Cell>> = point.arms.iter().map(|arm| row(arm, point.lead, colour)).collect();
-    let is_wide = super::width() >= WIDTHS.iter().sum();
-    let parts: &[&[usize]] = match is_wide {
-        true => &[&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
-        false => &[&[0, 1, 2, 3, 4, 5, 6], &[0, 7, 8, 9]],
-    };
-    let part = |columns: &&[usize]| {
-        let some = |cells: &Vec<Cell>| columns.iter().map(|at| cells[*at].clone()).collect();
-        let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
-        let (heads, rows): (Vec<Cell>, Vec<Vec<Cell>>) =
-            (some(&heads), rows.iter().map(some).collect());
-        table.set_header(heads).add_rows(rows);
-        for (at, column) in columns.iter().zip(table.column_iter_mut()) {
-            if (1..=6).contains(at) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-            if is_wide {
-                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(WIDTHS[*at])));
-            }
-        }
-        table.to_string()
-    };
-    parts.iter().map(part).collect::<Vec<_>>().join("\n")
-}
-
-fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
-    if arm.absent.is_some() {
-        let mut cells = vec![Cell::new(&arm.arm)];
-        cells.extend((0..8).map(|_| Cell::new(words::NONE)));
-        cells.push(cell("not measured"));
-        return cells;
-    }
-    let mut cells = vec![
-        Cell::new(&arm.arm),
-        Cell::new(words::or_none(arm.throughput_rps, words::grouped)),
-        Cell::new(words::or_none(arm.p50_ns, words::time)),
-        Cell::new(words::or_none(arm.p99_ns, words::time)),
-        Cell::new(words::or_none(arm.cpu_ns, words::time)),
-        Cell::new(words::or_none(arm.switches, words::rate)),
-        Cell::new(words::or_none(arm.memory_kb, words::size)),
-    ];
-    cells.extend([words::first(lead), Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
-    let worst = arm.light();
-    let worst_lamps = arm.lamps.iter().filter(|lamp| lamp.light == worst);
-    let lamps: Vec<_> = worst_lamps.map(|lamp| tr(&lamp.text)).collect();
-    let (sign, shade) = match worst {
-        Light::Green => ("ok:", Color::Green),
-        Light::Amber => ("!", Color::Yellow),
-        Light::Red => ("WRONG:", Color::Red),
-    };
-    cells.push(shaded(Cell::new(format!("{} {}", tr(sign), lamps.join("; "))), shade, colour));
-    cells
-}
-
-fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
-    let Some(judged) = arm.judged(metric) else {
-        return cell(if arm.baseline { "baseline" } else { words::NONE });
-    };
-    let mut text = format!("{}\n{}", words::ratio_with_interval(judged), words::verdict(judged));
-    if !judged.registered && !arm.twin {
-        text = format!("{text}\n{}", words::UNREGISTERED);
-    }
-    let shade = match judged.verdict {
-        Verdict::Better => Color::Green,
-        Verdict::Worse => Color::Red,
-        Verdict::Equivalent => Color::Blue,
-        Verdict::Unresolved | Verdict::GeneratorLimited => Color::Reset,
-    };
-    shaded(cell(&text), shade, colour)
-}
-
-/// A cell in the chosen language.
-fn cell(text: &str) -> Cell {
-    Cell::new(tr(text))
-}
-
-fn shaded(cell: Cell, shade: Color, colour: bool) -> Cell {
-    if colour { cell.fg(shade) } else { cell }
-}
 
 /// The further tables of a run: curves with the scalability law, costs of whole process trees,
 /// system calls. Empty if the run has none of them.
@@ -231,6 +120,6 @@ fn census_row(census: &Census) -> Vec<String> {
 
 fn plain(heads: &[&str], rows: Vec<Vec<String>>, colour: bool) -> Table {
     let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
-    table.set_header(heads.iter().copied().map(cell)).add_rows(rows);
+    table.set_header(heads.iter().map(|head| Cell::new(tr(head)))).add_rows(rows);
     table
 }

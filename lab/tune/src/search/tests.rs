@@ -129,7 +129,7 @@ fn among_equals_the_smallest_is_chosen_and_an_unstable_one_is_not() {
         cpu_ns: Some(cpu),
         over_default: Some((cpu / 100.0, cpu / 100.0, cpu / 100.0)),
         rate: None,
-        p: 0.01,
+        decision: Decision::Better,
         memory_kb: Some(1.0),
         threads: Some(threads),
         range,

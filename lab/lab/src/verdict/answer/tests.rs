@@ -11,7 +11,8 @@ fn plan(arms: u8) -> Plan {
     plan.arms = (0..arms).map(arm).collect();
     plan.baseline = "a".to_string();
     plan.points.truncate(1);
-    plan.turns = Some(Turns { windows: 1, silent: 0, budget_ms: None });
+    plan.turns = Turns { budget_ms: Some(1), ..Turns::default() };
+    plan.metrics = vec![Metric::Cpu];
     plan
 }
 
@@ -34,8 +35,7 @@ fn cheapest(plan: &Plan, blocks: u32, costs: &[f64], rng: &mut Rng) -> Vec<Strin
     let mut all = trials(plan, blocks, costs, rng);
     let gone = leaving(plan, &all, blocks);
     all.retain(|it| it.block < CLEAR_BLOCKS || !gone.contains(&it.arm));
-    let field = Field::of(plan, &all);
-    let found = cost(&field, &field.tested(u32::MAX), "depth 1");
+    let found = cost(&RaceEvidence::of(plan, &all), &all, "depth 1");
     found.cheapest().map(|rank| rank.arm.clone()).collect()
 }
 
@@ -118,7 +118,7 @@ fn the_answer_has_ranks_and_rooms() {
         ..Default::default()
     };
     let summary = super::super::analyse(&run);
-    let found = summary.answer.expect("servers take turns");
+    let found = summary.answer;
     let ranks = &found.costs[0].ranks;
     let names: Vec<(&str, bool)> = ranks.iter().map(|it| (&it.arm[..], it.dearer)).collect();
     assert_eq!(names, [("b", false), ("a", true), ("c", true)]);
@@ -129,7 +129,7 @@ fn the_answer_has_ranks_and_rooms() {
     assert!(summary.sentence.starts_with("`b` is cheapest: "), "{}", summary.sentence);
     let mut tie = found.clone();
     tie.costs[0].ranks[1].dearer = false;
-    let sentence = super::super::sentence::answered(&run.manifest.plan, &tie);
+    let sentence = super::super::sentence::sentence(&run.manifest.plan, &summary.points, &tie, &[]);
     let want = "; of these `a` needs least memory, 902 B for a silent connection; ";
     assert!(
         sentence.starts_with("The cheapest (`b` and `a`) ") && sentence.contains(want),
