@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Keep this text with the results, such as a commit
-    #[arg(long, default_value = "", value_name = "TEXT")]
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     label: String,
     /// How often each pair is started afresh; an interval needs 6 [default: 8]
     #[arg(long, alias = "fresh-pairs", value_name = "N",

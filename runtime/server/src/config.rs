@@ -322,7 +322,7 @@ mod tests {
     struct Serve {
         #[arg(long, default_value = "auto")]
         engine: String,
-        #[arg(long)]
+        #[arg(long, aliases = ["max-client", "maxSessions"])]
         max_connections: Option<usize>,
         #[arg(long, allow_hyphen_values = true)]
         uring_flags: Option<String>,
@@ -368,6 +368,7 @@ mod tests {
             &[],
             &expected,
         );
+        check("c.txt", "MaxSessions = 3", &[], &["--max-connections=3"]);
         let utf16 =
             |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
         let text = "\u{feff}// \u{c11c}\u{bc84}\r\nengine = \"epoll\"\r\nMAX-CONNECTIONS = 200\r\n";
