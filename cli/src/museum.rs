@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let settings = Settings { far: args.machines.far()?, ..settings };
     // A tour gives each flag to the exhibits that know it.
     let is_tour = args.exhibits.iter().any(|name| name == "all");
-    if let Some(refusal) = chosen.iter().filter(|_| !is_tour).find_map(|it| refused(*it, &settings))
+    if let Some(refusal) = chosen.iter().filter(|_| !is_tour).find_map(|it| refused(it, &settings))
     {
         eprintln!("roundhouse museum: {refusal}");
         return Ok(ExitCode::from(2));

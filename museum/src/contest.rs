@@ -64,7 +64,7 @@ struct Known {
     conditions: Conditions,
 }
 
-/// What is said about all contests of an exhibit together.
+/// The findings about all contests of an exhibit together.
 #[derive(Debug, Default)]
 pub struct Ran {
     blocks: Option<usize>,

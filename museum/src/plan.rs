@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     pub clients: bool,
     /// Names for its sizes, each an expression of those before it.
     pub sizes: toml::Table,
-    /// What it measures, one after another.
+    /// Its measurements, one after another.
     pub measure: Vec<Measure>,
     /// Further names, of what was measured.
     pub lets: Named<Value>,

@@ -2,7 +2,8 @@
 //!
 //! An expression is one of minijinja. `of('rps')` is the list of a figure by block, of the arm and
 //! the point in scope or of those that are named; `ratio(a, b)` compares two lists block by block;
-//! `said(list)` is its median in words. What was not measured is `none`, and every function of
+//! `said(list)` is its median in words. A figure without a measurement is `none`, and every
+//! function of
 //! `none` is `none`, so a sentence without its number is left out rather than wrong.
 
 use crate::results::{self, Results};
@@ -379,7 +380,7 @@ fn of_rows(environment: &mut Environment<'static>) {
         };
         Value::from(items(rows).iter().map(pair).collect::<Vec<_>>())
     });
-    // What most runs had, and how many if not all.
+    // The note of most runs, and how many had it if not all.
     environment.add_function("usual", |notes: Vec<String>| {
         let count = |it: &String| notes.iter().filter(|other| *other == it).count();
         let usual = notes.iter().max_by_key(|it| count(it));

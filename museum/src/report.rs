@@ -89,8 +89,8 @@ fn part<'d>(draft: &'d mut Draft, name: &str) -> &'d mut Part {
     }
 }
 
-/// A value of the plan: an expression, a text, or a list of what a loop yields. What was not
-/// measured is left out of a list.
+/// A value of the plan: an expression, a text, or a list of what a loop yields. Values
+/// without a measurement are left out of a list.
 fn value(spec: &Spec, scope: &Scope) -> Result<Value, Fault> {
     let text = |template: &str, scope: &Scope| {
         let text = scope.text(template)?.filter(|it| !it.is_empty());

@@ -1,4 +1,4 @@
-//! What an exhibit has measured: cells of an arm at a point, each with its figures block by block.
+//! The figures of an exhibit: cells of an arm at a point, each with its figures block by block.
 //!
 //! Every way to measure (crowds, web servers, races, loops in this process) fills the same cells,
 //! so one set of queries ([`crate::query`]) serves all exhibits. A figure is a number with a name,
@@ -23,7 +23,7 @@ pub struct Cell {
     blocks: BTreeMap<u32, Figures>,
     /// Figures over time in its first run, by name.
     pub lines: BTreeMap<String, Vec<(f64, f64)>>,
-    /// What was seen in each run, in words.
+    /// The observations of each run, in words.
     pub notes: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::{Comparison, Interval, VALUES_MIN, settles_after};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// What evidence allows to say.
+/// The decision that evidence allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -120,13 +120,12 @@ mod tests {
         assert_eq!((decide(&found, terms), forecast(&found, terms)), (Decision::Open, Some(6)));
     }
 
+    /// A pair of arms and its log-ratio of each block.
+    type Pair = (usize, Vec<Option<f64>>);
+
     /// Log-ratios of all pairs of arms, each with a noise of 2 % and a shift of its own, and the
     /// noise floor: the distance of the first one's twin from it.
-    fn pairs(
-        shifts: &[f64],
-        blocks: usize,
-        rng: &mut Rng,
-    ) -> (Vec<(usize, Vec<Option<f64>>)>, f64) {
+    fn pairs(shifts: &[f64], blocks: usize, rng: &mut Rng) -> (Vec<Pair>, f64) {
         let mut arm =
             |shift: &f64| -> Vec<f64> { (0..blocks).map(|_| shift + 0.02 * normal(rng)).collect() };
         let arms: Vec<Vec<f64>> = shifts.iter().map(&mut arm).collect();

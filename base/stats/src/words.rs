@@ -201,7 +201,7 @@ pub fn interval(it: &Interval) -> String {
 pub fn end(ratio: f64) -> String {
     let distance = (ratio - 1.0).abs();
     match distance {
-        it if it >= 0.005 || it < 5e-5 => format!("{ratio:.2}"),
+        it if !(5e-5..0.005).contains(&it) => format!("{ratio:.2}"),
         it if it >= 0.0005 => format!("{ratio:.3}"),
         _ => format!("{ratio:.4}"),
     }

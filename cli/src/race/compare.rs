@@ -85,7 +85,7 @@ fn print(found: &Versus, shown: &[&Row]) {
             row.metric.name().to_string(),
             side(row.before, row.before_interval),
             side(row.after, row.after_interval),
-            row.change.map_or_else(|| words::NONE.to_string(), |it| words::ratio(it)),
+            row.change.map_or_else(|| words::NONE.to_string(), words::ratio),
             row.agreement.word().to_string(),
         ]);
     }

@@ -59,15 +59,15 @@ fn text(status: &str, body: &str) -> String {
     answer(status, "Content-Type: text/plain; charset=utf-8\r\n", body)
 }
 
-/// The replies without what differs between two runs: the lines of the date, and the version of each
-/// file in its tag (`"TIME-LEN-VERSION"`).
+/// The replies without the parts that differ between two runs: the lines of the date, and the
+/// version of each file in its tag (`"TIME-LEN-VERSION"`).
 fn undated(replies: &[u8]) -> String {
     let replies = String::from_utf8_lossy(replies);
     let unversioned = |line: &str| match line.strip_prefix("ETag: ") {
         Some(tag) => {
             let mut parts: Vec<&str> = tag.split('-').collect();
             parts.truncate(2);
-            let coding = tag.contains("-gzip").then_some("-gzip").unwrap_or_default();
+            let coding = if tag.contains("-gzip") { "-gzip" } else { "" };
             format!("ETag: {}{coding}\"\r\n", parts.join("-").trim_end().trim_end_matches('"'))
         }
         None => line.to_owned(),

@@ -57,7 +57,7 @@ fn mixed(seed: u64, block: u32, point: usize) -> u64 {
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     bytes[8..12].copy_from_slice(&block.to_le_bytes());
     bytes[12..].copy_from_slice(&(point as u32).to_le_bytes());
-    let hash = fnv1a(&bytes);
+    let hash = fnv1a(bytes);
     (hash >> 32) ^ (hash & 0xffff_ffff)
 }
 

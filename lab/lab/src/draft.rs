@@ -1,6 +1,7 @@
 //! From wishes, a plan file or an earlier record to a plan: of races, duets and workloads.
 //!
-//! The laboratory knows only commands. What an engine or a known server is, and which files a
+//! The laboratory knows only commands. The meaning of an engine or a known server, and the files
+//! that a
 //! service needs, the calling program says ([`Resolver`]).
 
 use crate::duet::DuetTable;
@@ -39,13 +40,16 @@ const CLIENTS: u32 = 64;
 /// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
-/// What the calling program knows and the laboratory does not.
+/// Knowledge of the calling program that the laboratory lacks.
 pub struct Resolver<'a> {
     /// The arm of a specification.
     pub arm: &'a dyn Fn(Service, &ArmSpec) -> Result<Arm>,
     /// The files that every trial of a service finds, with its data from a file if one is named.
-    pub files: &'a dyn Fn(Service, Option<&Path>) -> Result<Vec<Provision>>,
+    pub files: &'a FilesOf<'a>,
 }
+
+/// The files of a service, with its data from the file of a path.
+pub type FilesOf<'a> = dyn Fn(Service, Option<&Path>) -> Result<Vec<Provision>> + 'a;
 
 /// The load points that are wished for; each list is a curve, and several may be combined.
 #[derive(Clone, Debug, Default)]
@@ -197,7 +201,7 @@ pub fn race(service: Service, wishes: RaceWishes, resolver: &Resolver<'_>) -> Re
         plan.blocks = BLOCKS_MAX;
         plan.turns = Turns { silent: SILENT, budget_ms: Some(BUDGET_MS), ..plan.turns };
     } else if !by_cpu {
-        // What a condition is about is registered, so that its evidence is the report's.
+        // The subject of a condition is registered, so that its evidence is the report's.
         plan.metrics = wishes.metrics;
         plan.metrics.extend([Metric::Cpu, Metric::Throughput]);
         plan.metrics.sort_unstable();

@@ -28,7 +28,7 @@ struct View<'a> {
     record: Record,
 }
 
-/// What a glance tells.
+/// The facts that a glance shows.
 #[derive(Serialize)]
 struct Head<'a> {
     title: &'a str,

@@ -230,5 +230,5 @@ fn course(
             })
         });
     }
-    Ok(stage.contest(contest, results)?.then(|| (name, queries.len())))
+    Ok(stage.contest(contest, results)?.then_some((name, queries.len())))
 }

@@ -102,7 +102,7 @@ fn fill(results: &mut Results, rule: Rule, point: &str, sessions: &[Session]) {
     results.add(rule.name(), point, 0, figure("dry", dry));
 }
 
-/// Adds `virtually(rule, us)`: seconds of a session in virtual time where a packet costs so many
+/// Adds `virtually(rule, us)`: seconds of a session in virtual time where a packet costs `us`
 /// microseconds, the mean of all repetitions, whose phases are spread evenly over a tick.
 pub fn add(environment: &mut Environment<'static>) {
     environment.add_function("virtually", |name: &str, us: u64| {

@@ -115,7 +115,7 @@ macro_rules! words {
 
         impl $crate::setting::Value for $type {
             fn read(word: &str, _: &std::ops::RangeInclusive<u64>) -> Result<$type, String> {
-                word.parse().map_err(|refused: $crate::Refused| refused.0)
+                word.parse().map_err(|refused: $crate::axes::Refused| refused.0)
             }
 
             fn write(&self) -> Option<String> {

@@ -83,7 +83,7 @@ settings! {
         /// How long a stop may take before it is forced
         live "drain" drain: Duration = Duration::from_secs(10), "TIME", is_common: true;
     }
-    /// What is refused under overload.
+    /// The settings of overload.
     struct overload: OverloadKnobs = "Limits" {
         /// Under overload, refuse requests that could not be answered in time: off, advise (decide
         /// and report only) or on; for http, files, stock and media, on engines with no --wait port

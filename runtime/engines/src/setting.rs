@@ -6,11 +6,9 @@
 //! see a reload, the line of `/status.json`, and the page of flags. A new setting is a row and the
 //! place that uses it.
 
-use std::ops::RangeInclusive;
-use std::time::Duration;
+mod values;
 
-use sys::uring::Flags;
-use wire::conf::{flag_of, span};
+use std::ops::RangeInclusive;
 
 /// A setting of `T`.
 pub struct SettingRow<T> {
@@ -22,7 +20,7 @@ pub struct SettingRow<T> {
     pub group: &'static str,
     /// The unit or the form of its value; empty for a switch.
     pub unit: &'static str,
-    /// What it does, in one sentence.
+    /// Its effect, in one sentence.
     pub help: &'static str,
     /// Most users need it, so the short help shows it.
     pub is_common: bool,
@@ -46,7 +44,7 @@ pub struct LiveSetting<T> {
     pub adopt: fn(&T, &mut T),
 }
 
-/// What a row may say about its value.
+/// The properties of a row's value.
 pub struct Kind<T> {
     /// Other names of the flag and the key.
     pub aliases: &'static [&'static str],
@@ -76,7 +74,7 @@ pub trait Value: Sized {
     /// Reads it.
     ///
     /// # Errors
-    /// What was expected and found.
+    /// The value that was expected and the one that was found.
     fn read(text: &str, bounds: &RangeInclusive<u64>) -> Result<Self, String>;
 
     /// Writes it so that [`Value::read`] reads it again; `None`: it is unset.
@@ -90,98 +88,6 @@ pub trait Word: Value {
 
     /// The value of the word.
     fn unpack(word: u64) -> Self;
-}
-
-macro_rules! numbers {
-    ($($type:ty),+) => {
-        $(impl Value for $type {
-            fn read(text: &str, bounds: &RangeInclusive<u64>) -> Result<$type, String> {
-                let number = text.parse().ok().filter(|number| bounds.contains(number));
-                let fitting = number.and_then(|number: u64| number.try_into().ok());
-                fitting.ok_or_else(|| {
-                    let most = (*bounds.end()).min(<$type>::MAX as u64);
-                    format!("expected a number from {} to {most}, found `{text}`", bounds.start())
-                })
-            }
-
-            fn write(&self) -> Option<String> {
-                Some(self.to_string())
-            }
-        })+
-    };
-}
-
-numbers!(u16, u32, u64, usize);
-
-impl Value for bool {
-    fn read(text: &str, _: &RangeInclusive<u64>) -> Result<bool, String> {
-        flag_of(text).ok_or_else(|| format!("expected on or off, found `{text}`"))
-    }
-
-    fn write(&self) -> Option<String> {
-        Some(if *self { "on" } else { "off" }.to_owned())
-    }
-}
-
-impl Value for Duration {
-    fn read(text: &str, _: &RangeInclusive<u64>) -> Result<Duration, String> {
-        span(text)
-    }
-
-    fn write(&self) -> Option<String> {
-        let units = [(3_600_000_000_000, "h"), (1_000_000_000, "s"), (1_000_000, "ms")];
-        let ns = self.as_nanos();
-        let whole = units.iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit));
-        Some(match whole {
-            Some((unit, name)) => format!("{}{name}", ns / unit),
-            None if ns == 0 => "0s".to_owned(),
-            None => format!("{ns}ns"),
-        })
-    }
-}
-
-impl Value for Flags {
-    fn read(text: &str, _: &RangeInclusive<u64>) -> Result<Flags, String> {
-        Flags::default().switched(text).map_err(|bad| bad.to_string())
-    }
-
-    fn write(&self) -> Option<String> {
-        let off = Flags::ALL.minus(*self).words();
-        let off: Vec<String> = off.iter().map(|word| format!("-{word}")).collect();
-        Some(if off.is_empty() { "+all".to_owned() } else { off.join(",") })
-    }
-}
-
-impl<T: Value> Value for Option<T> {
-    fn read(text: &str, bounds: &RangeInclusive<u64>) -> Result<Option<T>, String> {
-        T::read(text, bounds).map(Some)
-    }
-
-    fn write(&self) -> Option<String> {
-        self.as_ref().and_then(Value::write)
-    }
-}
-
-impl Word for Duration {
-    /// 584 years fit; longer times are cut.
-    fn pack(&self) -> u64 {
-        u64::try_from(self.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    fn unpack(word: u64) -> Duration {
-        Duration::from_nanos(word)
-    }
-}
-
-/// All ones: unset.
-impl Word for Option<usize> {
-    fn pack(&self) -> u64 {
-        self.map_or(u64::MAX, |number| number as u64)
-    }
-
-    fn unpack(word: u64) -> Option<usize> {
-        (word != u64::MAX).then_some(word as usize)
-    }
 }
 
 /// A count that is written as 0 where there is none.
@@ -315,43 +221,4 @@ macro_rules! accessor {
 pub(crate) use {accessor, group, live, or_default, settings};
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_written_as_they_are_read() {
-        fn check<T: Value + PartialEq + std::fmt::Debug>(text: &str, value: T) {
-            assert_eq!(T::read(text, &(0..=u64::MAX)), Ok(value));
-            let written = T::read(text, &(0..=u64::MAX)).expect("just read").write();
-            assert_eq!(written.as_deref(), Some(text));
-        }
-        check("1h", Duration::from_secs(3600));
-        check("90s", Duration::from_secs(90));
-        check("1500ms", Duration::from_millis(1500));
-        check("1500ns", Duration::from_nanos(1500));
-        check("0s", Duration::ZERO);
-        check("on", true);
-        check("17", 17_u16);
-        check("17", Some(17_usize));
-        check("+all", Flags::ALL);
-        check("-no-sqarray", Flags::ALL.switched("-no-sqarray").expect("a flag"));
-    }
-
-    #[test]
-    fn numbers_outside_their_bounds_are_refused_with_the_bounds() {
-        let words = |text| u32::read(text, &(16..=64)).expect_err("refused");
-        assert_eq!(words("65"), "expected a number from 16 to 64, found `65`");
-        assert_eq!(words("many"), "expected a number from 16 to 64, found `many`");
-        let most = u16::read("65536", &(0..=u64::MAX)).expect_err("refused");
-        assert_eq!(most, "expected a number from 0 to 65535, found `65536`");
-        assert!(power_of_two("3", &(0..=9)).is_err() && power_of_two("64", &(0..=9)) == Ok(64));
-        assert_eq!(none_at_zero("0", &(0..=9)), Ok(None));
-    }
-
-    #[test]
-    fn words_hold_what_was_packed() {
-        assert!(Duration::unpack(Duration::MAX.pack()) > Duration::from_secs(1 << 33));
-        assert_eq!(Option::<usize>::unpack(None.pack()), None);
-        assert_eq!(Option::<usize>::unpack(Some(17).pack()), Some(17));
-    }
-}
+mod tests;

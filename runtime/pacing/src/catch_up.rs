@@ -3,7 +3,8 @@
 //!
 //! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms. Sent
 //! at once they would overrun a queue on the way, and the last would hardly arrive earlier. So a
-//! late stream has a [`Line`]: from the moment at which the delay was noticed, the schedule is
+//! late stream has a [`CatchUpLine`]: from the moment at which the delay was noticed, the schedule
+//! is
 //! followed at twice its speed, until the line meets the clock. A packet may leave once the line
 //! has passed its due time. How often a stream is called, and to which multiples its wake-ups are
 //! rounded, does not matter then: a later call gets more packets.
@@ -20,17 +21,17 @@ pub const PART_MAX: Duration = Duration::from_millis(20);
 
 /// The way of a late stream back to its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct CatchUpLine {
     /// The part of the schedule that had been followed.
     from: Instant,
     /// The moment at which it had been.
     since: Instant,
 }
 
-impl Line {
+impl CatchUpLine {
     /// The line of a stream that had followed its schedule up to `from` at the moment `since`.
-    pub fn new(from: Instant, since: Instant) -> Line {
-        Line { from, since }
+    pub fn new(from: Instant, since: Instant) -> CatchUpLine {
+        CatchUpLine { from, since }
     }
 
     /// How far the schedule may be followed at `now`.
@@ -48,7 +49,7 @@ impl Line {
 /// Whether a stream is catching up, and how far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CatchUp {
-    line: Option<Line>,
+    line: Option<CatchUpLine>,
 }
 
 impl CatchUp {
@@ -58,7 +59,7 @@ impl CatchUp {
         if !self.is_behind(asked, now, tick) {
             return now;
         }
-        let line = self.line.unwrap_or(Line::new(asked, now));
+        let line = self.line.unwrap_or(CatchUpLine::new(asked, now));
         let position = line.position(now);
         // The lower bound holds where packets before `asked` are no longer wanted, the upper one
         // where the worker was held up once more.
@@ -67,7 +68,7 @@ impl CatchUp {
             self.line = None;
             return now;
         }
-        self.line = Some(if until == position { line } else { Line::new(until, now) });
+        self.line = Some(if until == position { line } else { CatchUpLine::new(until, now) });
         until
     }
 
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_line_plans_what_it_permits() {
-        let line = Line::new(ms(100), ms(400));
+        let line = CatchUpLine::new(ms(100), ms(400));
         for at_ns in (101_000_000..900_000_000).step_by(3_333_333) {
             let (at, leaves) = (Instant::from_ns(at_ns), line.leaves(Instant::from_ns(at_ns)));
             assert!(leaves >= at && line.position(leaves) >= at, "{at:?}");

@@ -19,7 +19,7 @@ use std::time::Duration;
 use memory::Phase;
 use seam::{AtShutdown, Channel, Effects, Instant, Next, PacedSource};
 
-use crate::catch_up::{Line, SLACK};
+use crate::catch_up::{CatchUpLine, SLACK};
 use crate::context::StreamContext;
 use crate::senders::queue::{Queue, Waiting};
 use crate::senders::send_plan::SendPlan;
@@ -52,7 +52,7 @@ struct Worker<'d, 'a, P: PacedSource> {
     /// The moment up to which every stream was asked.
     horizon: Instant,
     /// While packets leave at twice their rate.
-    line: Option<Line>,
+    line: Option<CatchUpLine>,
     /// Since when packets have been taken back for an order; `None` once the queue is refilled.
     taking_back: Option<Instant>,
     /// Until when orders wait, because a queue that is only refilled sends nothing.

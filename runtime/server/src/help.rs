@@ -1,4 +1,4 @@
-//! What the help of a command shows, and in which language.
+//! The help of a command: which flags it shows, and in which language.
 //!
 //! A flag that few users need is declared with `hide_short_help`. `--help` leaves such flags out
 //! and ends with their number; `--help-all` shows every flag. In a language other than English each

@@ -116,7 +116,7 @@ impl BookFile {
     /// Belongs to `market` from now on, which holds this book, or more recent amounts if it was
     /// handed over.
     pub fn bind(&mut self, market: &Market, handover: Option<&Handover>) {
-        let digest = fnv1a(&self.bytes());
+        let digest = fnv1a(self.bytes());
         if handover.is_none() {
             market.note_file(digest);
         } else if !market.is_noted(digest) {
@@ -160,7 +160,7 @@ impl BookFile {
             let bytes = next.bytes();
             market.note_file(fnv1a(&bytes));
             sys::file::replace(&self.path, &bytes).map_err(|error| {
-                market.note_file(fnv1a(&self.bytes()));
+                market.note_file(fnv1a(self.bytes()));
                 format!(
                     "cannot save {name}: {error}; until this is mended, a crash loses the orders \
                      since the last save"

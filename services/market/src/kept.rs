@@ -77,7 +77,7 @@ pub struct KeptMarket<'a> {
     pub store: MarketStore,
     /// The lock of the file, for a successor.
     pub lock: Option<OwnedFd>,
-    /// What the operator should know.
+    /// A line for the operator.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a market is made of, and which choices exclude each other.
+//! The parts of a market, and which choices exclude each other.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -35,7 +35,7 @@ pub enum OrderRequest {
     OfStock {
         /// 1 to [`INT_MAX`].
         id: u32,
-        /// What to do there.
+        /// The action there.
         request: BookRequest,
     },
     /// End the connection.

@@ -339,8 +339,8 @@ fn modified(meta: Meta, now: u64) -> Option<u64> {
     (seconds > CONSTANT_MAX_S).then_some(seconds.min(now))
 }
 
-/// A strong tag changes with the content (RFC 9110 section 8.8.1): modification time, length, and the
-/// version, because images and package stores give every file one time. A precompressed file is
+/// A strong tag changes with the content (RFC 9110 section 8.8.1): modification time, length, and
+/// the version, because images and package stores give every file one time. A precompressed file is
 /// another representation, so its tag differs even if both were written in the same nanosecond.
 fn tag(meta: Meta, coding: Option<usize>) -> String {
     let coding = coding.map_or(String::new(), |coding| format!("-{}", CODINGS[coding].0));

@@ -94,8 +94,8 @@ pub struct Meta {
     pub len: u64,
     /// The modification time, in nanoseconds since 1970.
     pub modified_ns: u64,
-    /// A number that differs between two contents with the same length and modification time: images
-    /// and package stores set one time for every file.
+    /// A number that differs between two contents with the same length and modification time:
+    /// images and package stores set one time for every file.
     pub version: u64,
 }
 

@@ -43,7 +43,7 @@ impl Runner {
         let mut best: Option<(Attempt, bool)> = None;
         let edges = stats::bracket(&terms, |_, rate| {
             let run = self.at_rate(arm, point, slot, dir, Some(rate));
-            let Some(Ending::Measured { load }) = &run.ending else { return Err(run) };
+            let Some(Ending::Measured { load }) = &run.ending else { return Err(Box::new(run)) };
             let probe = judged(load, rate, quantile, limit_ns);
             let kept = probe.kept;
             search.generator_limited |= is_limited(load);
@@ -54,7 +54,7 @@ impl Runner {
             Ok(Some(kept))
         });
         match edges {
-            Err(run) => return run,
+            Err(run) => return *run,
             Ok(edges) => search.capacity_rps = edges.passed,
         }
         let mut run = best.map(|(run, _)| run).unwrap_or_default();

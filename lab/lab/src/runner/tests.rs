@@ -26,7 +26,6 @@ fn plan(script: &str) -> Plan {
         memory_pressure_max: 1.0,
         io_pressure_max: 1.0,
         retransmits_max: u64::MAX,
-        ..Gates::default()
     };
     plan.files.push(crate::plan::Provision { name: "stock.txt".into(), text: "1 2 3".into() });
     plan

@@ -77,7 +77,7 @@ impl<'a> RaceEvidence<'a> {
             .or_else(|| compare(&paired(&self.at(point), arms[0], arms[1], metric)))
     }
 
-    /// What a difference in a metric has to exceed at a load point.
+    /// The bound that a difference in a metric has to exceed at a load point.
     pub fn terms(&self, point: &str, metric: Metric) -> Terms {
         let twin = self.twin(point, metric);
         let floor = twin.filter(|it| it.interval.is_some()).map_or(0.0, |it| it.floor());

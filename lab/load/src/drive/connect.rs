@@ -23,7 +23,7 @@ impl Driver {
     pub(super) fn connected(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let link = &mut self.links[at];
         let State::Up(wire) = &link.state else { return };
-        match socket::take_error(wire.fd()).map_or_else(Some, |error| error) {
+        match socket::take_error(wire.fd()).unwrap_or_else(Some) {
             Some(error) if error.kind() == ErrorKind::TimedOut => self.dial_again(at, now),
             Some(error) => self.fail_io(at, now, &error, "connecting"),
             None => {

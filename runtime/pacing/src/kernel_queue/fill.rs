@@ -6,7 +6,7 @@ use std::io;
 use seam::{Instant, Next, PacedSource};
 
 use super::{PART, Worker, settle};
-use crate::catch_up::{Line, SLACK};
+use crate::catch_up::{CatchUpLine, SLACK};
 use crate::senders::outlet::Count;
 
 impl<P: PacedSource> Worker<'_, '_, P> {
@@ -22,7 +22,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             self.horizon = soonest.min(end);
         }
         self.line = (self.now.since(soonest) > SLACK && soonest > Instant::ZERO)
-            .then_some(Line::new(soonest, self.now))
+            .then_some(CatchUpLine::new(soonest, self.now))
             .inspect(|_| self.context.stats.caught_up.add(1));
         while self.horizon < end {
             let until = (self.horizon + PART).min(end);

@@ -1,4 +1,4 @@
-//! What receivers report.
+//! The reports of receivers.
 
 use seam::Instant;
 use std::time::Duration;

@@ -25,6 +25,9 @@ use crate::parts::connection;
 /// A connection that can be parked.
 pub type Connection = connection::Connection<Parked>;
 
+/// A connection that moves between threads without a copy of its state.
+pub type BoxedConnection = Box<Connection>;
+
 /// The record of a parked connection besides the record that every loop keeps.
 pub struct Parked {
     pub id: SessionId,
@@ -225,7 +228,7 @@ impl ParkedConnections {
     pub fn take_where(
         &self,
         mut is_wanted: impl FnMut(&Connection) -> bool,
-    ) -> Vec<Box<Connection>> {
+    ) -> Vec<BoxedConnection> {
         let mut inside = self.lock();
         let mut taken = Vec::new();
         let mut soonest = Instant::NEVER;
