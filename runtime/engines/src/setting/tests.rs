@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use sys::uring::Flags;
+
 use super::*;
 
 #[test]
