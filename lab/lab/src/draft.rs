@@ -377,10 +377,13 @@ impl Adjustments {
         }
         match (self.blocks, self.budget) {
             (Some(blocks), _) => (plan.blocks, plan.turns.budget_ms) = (blocks, None),
-            (None, Some(budget)) if plan.turns.budget_ms.is_some() => {
-                plan.turns.budget_ms = Some(ms(budget));
+            (None, Some(budget)) => {
+                let blocks = blocks_within(plan, budget)?;
+                match &mut plan.turns.budget_ms {
+                    Some(most) => *most = ms(budget),
+                    None => plan.blocks = blocks,
+                }
             }
-            (None, Some(budget)) => plan.blocks = blocks_within(plan, budget)?,
             (None, None) => {}
         }
         plan.label = Plan::label_for(plan.blocks).to_string();
