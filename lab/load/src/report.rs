@@ -332,9 +332,10 @@ pub struct TurnReport {
 }
 
 /// The fields that came after the first published version: earlier documents lack them.
-const ADDED: [&str; 7] = [
+const ADDED: [&str; 8] = [
     "stress",
     "delay_ns_per_request",
+    "own_kb",
     "refused",
     "malformed",
     "connect",

@@ -77,11 +77,11 @@ pub fn datagram_conflict(container: Container, accept: Accept, wait: Wait) -> Op
         (Container::Helped, ..) => {
             Some("a service of datagrams has no jobs for helpers: say --engine epoll")
         }
-        (_, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
-            Some("one loop receives and sends many a call, by epoll: say --wait epoll")
-        }
         (Container::Threads | Container::Processes, accept, _) if accept != Accept::Reuseport => {
             Some("each worker has a socket of its own on the port: say --accept reuseport")
+        }
+        (_, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
+            Some("one loop receives and sends many a call, by epoll: say --wait epoll")
         }
         _ => None,
     }

@@ -251,7 +251,7 @@ fn the_summary_speaks_plainly() {
     let half = race(1, 8, 0.45, 0.01).sentence;
     check(&half, &["needs 2.2", " times [", " the CPU a request", " fewer requests a second"]);
     let same = race(1, 12, 1.0, 0.001).sentence;
-    assert_eq!(same, "Requests/s and CPU per request are equal within 3 %.");
+    assert_eq!(same, "CPU per request and requests/s are equal within 3 %.");
     let few = race(1, 3, 1.5, 0.01);
     let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert_eq!((judged.decision, judged.forecast), (Decision::Open, Some(6)));
