@@ -1,17 +1,18 @@
 //! The published pools against heaps and against each other: first as published, then with one
 //! change at a time.
 
-use super::source::{Heap, Object, Source, at_once, plan, replaced};
+use super::source::{Heap, Object, Source, at_once, replaced};
 use super::{blocks, list, whole};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, Gate, List, Locked, Open, Pool, Queue, Stack, Turn};
 use crate::artefact::program::Subprocess;
 use crate::contest::{Contest, Rng, cost, each, ns_each, thread_time};
 use crate::exhibit::Fault;
+use crate::pool::{Handle, Order, Pool as Ours};
 use crate::results::Results;
 use crate::scope::Scope;
 use crate::stage::Stage;
-use ::pools::{Backing as Lay, Handle, Plan, Pool as Ours};
+use std::borrow::BorrowMut;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub fn heap(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resu
         contest.arm("pool with a lock", move || replaced(&mut &locked, live, pairs));
         let open = Pool::<8, Array<8>, Open, Stack, Optimised>::new(nodes);
         contest.arm("the same pool, no lock", move || replaced(&mut &open, live, pairs));
-        let mut checked = Ours::<Object<7>>::new(plan(live + 8));
+        let mut checked = Ours::<Object<7>>::new(nodes, Order::Stack);
         contest.arm("our checked pool", move || replaced(&mut checked, live, pairs));
         if !stage.contest(contest, results)? {
             return Ok(());
@@ -176,20 +177,22 @@ pub fn layout(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Re
             let times = (touched / live as u64).max(1);
             let mut contest = Contest::new(format!("{what}, {live} objects"), blocks);
             for name in [ARRAY, PIECES, SHUFFLED] {
-                let mut filled = Filled::new(name, live);
-                let mut order = Rng::new(9).order(live);
-                order.truncate(live / 2);
-                contest.arm(name, move || match what {
-                    "walk" => filled.walk(times),
-                    _ => filled.free_half(&order, times),
-                });
+                match name {
+                    PIECES => {
+                        Filled::<Box<Option<_>>>::new(name, live).run(&mut contest, what, times)
+                    }
+                    _ => Filled::<Option<_>>::new(name, live).run(&mut contest, what, times),
+                }
             }
             if !stage.contest(contest, results)? {
                 return Ok(());
             }
         }
     }
-    let steps = |name| Filled::new(name, 4_096).steps();
+    let steps = |name| match name {
+        PIECES => Filled::<Box<Option<_>>>::new(name, 4_096).steps(),
+        _ => Filled::<Option<_>>::new(name, 4_096).steps(),
+    };
     results.set("strides", [ARRAY, PIECES, SHUFFLED].map(|name| (name, steps(name))));
     Ok(())
 }
@@ -219,16 +222,16 @@ fn half_freed<const W: usize, S: Backing<W>, O: Turn>(times: u64) -> f64 {
 }
 
 /// A full pool of ours, its objects in the order in which they were taken.
-struct Filled {
-    pool: Ours<Object<7>>,
-    held: Vec<Handle<Object<7>>>,
+struct Filled<S> {
+    layout: &'static str,
+    pool: Ours<Object<7>, S>,
+    held: Vec<Handle>,
 }
 
-impl Filled {
+impl<S: BorrowMut<Option<Object<7>>> + From<Option<Object<7>>> + 'static> Filled<S> {
     /// The same free list for all: last in, first out, without a lock.
-    fn new(layout: &str, live: usize) -> Filled {
-        let backing = if layout == PIECES { Lay::List } else { Lay::Array };
-        let mut pool = Ours::new(Plan { backing, ..plan(live) });
+    fn new(layout: &'static str, live: usize) -> Filled<S> {
+        let mut pool = Ours::new(live as u32, Order::Stack);
         let mut held: Vec<_> = (0..live).map(|_| Source::take(&mut pool)).collect();
         if layout == SHUFFLED {
             // Given back in random order and taken again, they come in that order.
@@ -236,7 +239,17 @@ impl Filled {
             held.iter().for_each(|it| Source::give(&mut pool, *it));
             held = (0..live).map(|_| Source::take(&mut pool)).collect();
         }
-        Filled { pool, held }
+        Filled { layout, pool, held }
+    }
+
+    /// Adds this layout to a contest of walks or of frees.
+    fn run(mut self, contest: &mut Contest<'_>, what: &'static str, times: u64) {
+        let mut order = Rng::new(9).order(self.held.len());
+        order.truncate(self.held.len() / 2);
+        contest.arm(self.layout, move || match what {
+            "walk" => self.walk(times),
+            _ => self.free_half(&order, times),
+        });
     }
 
     /// Nanoseconds for each object of a walk in the order in which they were taken.
@@ -270,8 +283,8 @@ impl Filled {
 
     /// The distances between objects that were taken one after another: the median in bytes, and
     /// the share within a page.
-    fn steps(&mut self) -> [Option<f64>; 2] {
-        let mut at = |handle| self.pool.pointer(handle).map_or(0, |it| it.addr().get());
+    fn steps(&self) -> [Option<f64>; 2] {
+        let at = |handle| self.pool.get(handle).map_or(0, |it| std::ptr::from_ref(it).addr());
         let places: Vec<usize> = self.held.iter().map(|it| at(*it)).collect();
         let far: Vec<f64> = places.windows(2).map(|it| it[0].abs_diff(it[1]) as f64).collect();
         let near = far.iter().filter(|it| **it < 4_096.0).count() as f64 / far.len() as f64;

@@ -95,12 +95,13 @@ fn buffers(
 ) -> Result<bool, Fault> {
     let mut contest = Contest::new("a packet into a buffer", blocks);
     contest.arm("bytes copied", move || {
-        let mut ring = Vec::with_capacity(20_000);
+        let mut ring = crate::ring::Ring::new(20_000);
         ns_each(times, || {
             for at in 0..times {
-                ring.clear();
-                ring.extend_from_slice(&crate::artefact::echo::packet(at));
-                black_box(&ring);
+                let mut packet = crate::artefact::echo::packet(at);
+                ring.write(&packet);
+                ring.read(&mut packet);
+                black_box((&ring, packet));
             }
         })
     });

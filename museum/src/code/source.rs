@@ -3,7 +3,8 @@
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
 use crate::contest::{Rng, ns_each};
-use pools::Handle;
+use crate::pool::{Handle, Pool};
+use std::borrow::BorrowMut;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,8 +51,11 @@ impl<const W: usize> Source for Heap<W> {
     }
 }
 
-impl<const W: usize> Source for pools::Pool<Object<W>> {
-    type Held = Handle<Object<W>>;
+impl<const W: usize, S> Source for Pool<Object<W>, S>
+where
+    S: BorrowMut<Option<Object<W>>> + From<Option<Object<W>>>,
+{
+    type Held = Handle;
 
     #[inline(always)]
     fn take(&mut self) -> Self::Held {
@@ -60,7 +64,7 @@ impl<const W: usize> Source for pools::Pool<Object<W>> {
 
     #[inline(always)]
     fn give(&mut self, held: Self::Held) {
-        if let Ok(object) = pools::Pool::take(self, held) {
+        if let Some(object) = Pool::take(self, held) {
             black_box(object.first);
         }
     }
@@ -193,11 +197,6 @@ pub fn replaced(source: &mut impl Source, live: usize, operations: u64) -> f64 {
     });
     held.into_iter().for_each(|it| source.give(it));
     cost
-}
-
-/// A pool of ours, not guarded, with room for `capacity`.
-pub fn plan(capacity: usize) -> pools::Plan {
-    pools::Plan::new(u32::try_from(capacity).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ type Fuzz = fn(seed: u64, events: u32);
 const REGISTRY: &[(&str, Fuzz)] = &[
     ("wire", wire::fuzz),
     ("memory", memory::fuzz),
-    ("pools", pools::fuzz),
     ("index", index::fuzz),
     ("grid", grid::fuzz),
     ("sim", sim::fuzz),

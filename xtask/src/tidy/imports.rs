@@ -60,8 +60,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("pages", "document lab language meter stats", ""),
     ("tune", "document lab stats", "language"),
     ("grade", "language stats sys tools wire", "testkit"),
-    ("pools", "memory stats", ""),
-    ("museum", "document lab language meter peers memory pools index grid stats wire", ""),
+    ("museum", "document lab language meter peers memory index grid stats wire", ""),
     (
         "tools",
         "seam wire sys memory stock web game media engines server roundhouse pacing grid load lab \
