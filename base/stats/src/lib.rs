@@ -1,7 +1,7 @@
 //! The project's judgement of measurements: intervals, verdicts, corrections, and the words for
 //! them.
 //!
-//! The laboratory, the museum and the benches all call this crate, so they all demand the same
+//! The laboratory and the museum call this crate, so they all demand the same
 //! evidence: paired blocks, a 95 % interval of the log-ratio that holds for all comparisons made
 //! together, and a noise floor from the baseline's twin. One function decides ([`decide`]). The
 //! crate is pure: no I/O, no clock, and every draw comes from a seed. A distribution-free interval
