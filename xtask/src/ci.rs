@@ -9,7 +9,6 @@
 use crate::golden;
 use crate::steps::{self, PROFILE};
 use crate::suites;
-use crate::times::Times;
 
 use anyhow::Context;
 use std::process::Stdio;
@@ -19,20 +18,20 @@ use std::time::{Duration, Instant};
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// A step: its name and its function.
-type Step = (&'static str, fn(&mut Times) -> anyhow::Result<()>);
+type Step = (&'static str, fn() -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
-    ("format", |_| cargo(&["fmt", "--all", "--check"])),
-    ("clippy", |_| {
+    ("format", || cargo(&["fmt", "--all", "--check"])),
+    ("clippy", || {
         let what = ["clippy", "--workspace", "--all-targets", "--profile", PROFILE];
         cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
     }),
-    ("build", |_| cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
+    ("build", || cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
     ("test", suites::run),
-    ("packages", |_| packages()),
-    ("site", |_| site()),
-    ("golden", |_| golden::run(&[])),
-    ("dependencies", |_| deny()),
+    ("packages", packages),
+    ("site", site),
+    ("golden", || golden::run(&[])),
+    ("dependencies", deny),
 ];
 
 /// Runs all steps.
@@ -41,30 +40,17 @@ const STEPS: &[Step] = &[
 /// The first step that failed.
 pub fn run(_args: &[String]) -> anyhow::Result<()> {
     let start = Instant::now();
-    let mut times = Times::default();
     for (name, body) in STEPS {
-        let begin = Instant::now();
-        let result = steps::step(name, || body(&mut times));
-        times.steps.push((name, begin.elapsed().as_secs_f64()));
-        if let Err(error) = result {
-            tell(&times)?;
+        if let Err(error) = steps::step(name, body) {
             eprintln!("ci: FAILED at `{name}` after {}", steps::elapsed(start.elapsed()));
             return Err(error);
         }
     }
-    tell(&times)?;
     let took = start.elapsed();
     eprintln!("ci: ok, {} steps in {}", STEPS.len(), steps::elapsed(took));
     if took > BUDGET {
         eprintln!("ci: that is more than the {} it may take", steps::elapsed(BUDGET));
     }
-    Ok(())
-}
-
-/// Prints where the time went, and keeps it.
-fn tell(times: &Times) -> anyhow::Result<()> {
-    let path = times.keep(&steps::target_dir()?)?;
-    eprintln!("── times, kept as {}\n{}", path.display(), times.table());
     Ok(())
 }
 

@@ -15,7 +15,6 @@ pub mod soak;
 pub mod steps;
 pub mod suites;
 pub mod tidy;
-pub mod times;
 
 use std::path::{Path, PathBuf};
 

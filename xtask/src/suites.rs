@@ -10,7 +10,6 @@
 //! suites run at a time, the longest first, because most of their tests wait.
 
 use crate::steps::{self, PROFILE};
-use crate::times::{Suite as Timed, Times};
 use anyhow::{Context, anyhow, bail};
 use cargo_metadata::{Message, TargetKind};
 use std::fs::File;
@@ -95,14 +94,14 @@ struct Outcome {
     excerpt: String,
 }
 
-/// A suite, its outcome and its time (s).
-type Ran = (Suite, Outcome, f64);
+/// A suite and its outcome.
+type Ran = (Suite, Outcome);
 
-/// Builds and runs all tests of the workspace, doc tests too, and records the time of each suite.
+/// Builds and runs all tests of the workspace, doc tests too.
 ///
 /// # Errors
 /// Names the suites and tests that failed.
-pub fn run(times: &mut Times) -> anyhow::Result<()> {
+pub fn run() -> anyhow::Result<()> {
     let folder = steps::target_dir()?.join("ci-output");
     std::fs::create_dir_all(&folder).context("a directory for the output of tests")?;
     let (calm, others) = in_order(suites()?);
@@ -111,22 +110,21 @@ pub fn run(times: &mut Times) -> anyhow::Result<()> {
     let (docs, others) = std::thread::scope(|scope| {
         let docs = scope.spawn(|| {
             let doc = ["test", "--doc", "--workspace", "--no-fail-fast", "--profile", PROFILE];
-            (steps::run(steps::cargo(doc).arg("--quiet"), "cargo"), start.elapsed())
+            let passed = steps::run(steps::cargo(doc).arg("--quiet"), "cargo");
+            eprintln!("   doc tests: {}", steps::elapsed(start.elapsed()));
+            passed
         });
         let others = at_once(AT_ONCE, others, &folder);
         (docs.join(), others)
     });
     ran.extend(others?);
     let (mut failed, mut shaky) = (Vec::new(), Vec::new());
-    for (suite, outcome, seconds) in ran {
+    for (suite, outcome) in ran {
         judge(&suite, &outcome, &mut failed, &mut shaky)?;
-        times.suites.push(Timed { name: suite.name, seconds, tests: outcome.passed });
     }
-    let (passed, took) = docs.map_err(|_| anyhow!("the thread of the doc tests panicked"))?;
-    if let Err(error) = passed {
+    if let Err(error) = docs.map_err(|_| anyhow!("the thread of the doc tests panicked"))? {
         failed.push(format!("doc tests: {error}"));
     }
-    times.suites.push(Timed { name: "doc tests".into(), seconds: took.as_secs_f64(), tests: 0 });
     for name in &shaky {
         eprintln!("ci: SHAKY: {name}: failed, then passed alone; find out why");
     }
@@ -166,7 +164,7 @@ fn at_once(streams: usize, suites: Vec<Suite>, folder: &Path) -> anyhow::Result<
         if !outcome.ok {
             eprintln!("{}\nci: all of it is in {}", outcome.excerpt, path.display());
         }
-        anyhow::Ok((suite, outcome, start.elapsed().as_secs_f64()))
+        anyhow::Ok((suite, outcome))
     };
     let queue = Mutex::new(suites.into_iter());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
