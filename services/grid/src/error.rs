@@ -16,12 +16,8 @@ pub enum GridError {
     /// The cell is an obstacle, so no path can begin or end there.
     #[display("expected a free cell, found an obstacle at {_0}: choose one beside it")]
     Blocked(Cell),
-    /// The grid's obstacles differ from those that the table was made
-    /// for: repair it or make it again.
-    #[display(
-        "expected a table of this grid's obstacles, found one of others: repair it with each \
-         change, or make it again"
-    )]
+    /// The grid's obstacles differ from those that the table was made for: make it again.
+    #[display("expected a table of this grid's obstacles, found one of others: make it again")]
     StaleTable,
     /// The grid or the method changed between two steps of one search: begin again.
     #[display(

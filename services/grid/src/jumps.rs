@@ -3,9 +3,8 @@
 //! A positive entry is the distance to a jump point; otherwise its negative is the number of steps
 //! before an obstacle (Rabin and Silva, "JPS+: An Extreme A* Speed Optimization for Static Uniform
 //! Cost Grids", Game AI Pro 2, 2015). Each entry follows from the neighbourhood and from the
-//! entries one step ahead. The table is therefore filled from each direction's far end, and after a
-//! change of the grid only the entries that depend on it are recomputed. The surprising thing: the
-//! repair is exact. A repaired table equals a new one, entry by entry.
+//! entries one step ahead, so the table is filled from each direction's far end. A table belongs to
+//! one state of the grid; after a change it is made again.
 
 use crate::cell::Cell;
 use crate::cost::Cost;
@@ -19,8 +18,6 @@ use std::marker::PhantomData;
 /// The order of filling: entries come before those that look them up.
 const STRAIGHT: [usize; 4] = [2, 6, 0, 4];
 const DIAGONAL: [usize; 4] = [1, 3, 5, 7];
-/// The repair of one change starts with cells up to this many columns and rows away.
-const NEAR: i32 = 2;
 
 /// Distances to jump points under the rule `R`: 16 bytes a cell.
 #[derive(Clone, Debug)]
@@ -28,12 +25,6 @@ pub struct Jumps<R: Rule> {
     entries: Vec<[i16; 8]>,
     fingerprint: u64,
     rule: PhantomData<R>,
-}
-
-impl<R: Rule> PartialEq for Jumps<R> {
-    fn eq(&self, other: &Self) -> bool {
-        self.fingerprint == other.fingerprint && self.entries == other.entries
-    }
 }
 
 impl<R: Rule> Jumps<R> {
@@ -64,55 +55,6 @@ impl<R: Rule> Jumps<R> {
         // With four neighbours the walks are straight and there are no diagonals.
         let runs = straight.clone().filter(move |it| !walks(it));
         runs.chain(straight.filter(walks)).chain(DIAGONAL.into_iter().filter(walks))
-    }
-
-    /// Repairs the table after a change of `cell`, and of no other cell, in `grid`.
-    ///
-    /// Takes time at most proportional to the number of entries that change.
-    ///
-    /// # Errors
-    /// [`GridError::Outside`]; [`GridError::StaleTable`] if the table does not match the grid
-    /// before `cell` changed. A table that already matches stays as it is.
-    pub fn repair(&mut self, grid: &Grid, cell: Cell) -> Result<(), GridError> {
-        if !grid.contains(cell) {
-            return Err(GridError::Outside(cell));
-        }
-        if self.fingerprint == grid.fingerprint() {
-            return Ok(());
-        }
-        if self.fingerprint ^ Grid::mark(cell) != grid.fingerprint() {
-            return Err(GridError::StaleTable);
-        }
-        self.fingerprint = grid.fingerprint();
-        let mut seeds: Vec<u32> = Vec::new();
-        let near = |middle: u16, side: u16| {
-            let (low, high) = (i32::from(middle) - NEAR, i32::from(middle) + NEAR);
-            (low.max(0)..=high.min(i32::from(side) - 1)).map(|at| at as u16)
-        };
-        for y in near(cell.y, grid.height()) {
-            seeds.extend(near(cell.x, grid.width()).map(|x| grid.position(Cell { x, y })));
-        }
-        for direction in Self::order() {
-            let by = delta(grid, direction);
-            let mut work = seeds.clone();
-            while let Some(position) = work.pop() {
-                let entry = self.computed(grid, position, direction);
-                let old = std::mem::replace(&mut self.entries[position as usize][direction], entry);
-                if old == entry {
-                    continue;
-                }
-                // Two kinds of entries depend on this one: the cell before it in this
-                // direction and, if this is a run, the cells before it in the
-                // directions that look aside to it.
-                work.push(position.wrapping_add_signed(-by));
-                if R::WALKS >> direction & 1 == 0 {
-                    let sides = [turned(direction, R::TURN), turned(direction, 8 - R::TURN)];
-                    let before = sides.map(|walk| position.wrapping_add_signed(-delta(grid, walk)));
-                    seeds.extend(before.into_iter().filter(|it| grid.rows().is_free(*it)));
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Checks that the table matches the grid's present state.

@@ -3,7 +3,7 @@
 //! ```text
 //!   Grid       bits, row by row and column by column; one cell changes in constant time
 //!   Searcher   A*, jump point search (JPS) and JPS with a table (JPS+); keeps its memory
-//!   Jumps      the table of JPS+, repaired cell by cell
+//!   Jumps      the table of JPS+
 //!   Cost       numbers of straight and of diagonal steps, exactly, as one integer
 //!   oracle     Dijkstra as in a textbook, and the definition of a legal path in plain words
 //!   movingai   the maps and scenarios of the MovingAI benchmark sets, both dialects

@@ -1,4 +1,4 @@
-//! A warmed-up search allocates nothing; neither does changing a cell or repairing the table.
+//! A warmed-up search allocates nothing; neither does changing a cell.
 
 use allocation_counter::measure;
 use grid::{Cell, FourNeighbour, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
