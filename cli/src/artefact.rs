@@ -15,6 +15,6 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     // An artefact must not outlive the museum.
     sys::process::set_parent_death_signal(sys::signal::Signal::TERM)?;
-    ::museum::artefact::program::run(&args.words).map_err(|why| anyhow!(why))?;
+    ::museum::artefact(&args.words).map_err(|why| anyhow!(why))?;
     Ok(ExitCode::SUCCESS)
 }

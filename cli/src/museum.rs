@@ -8,8 +8,7 @@ use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use document::Document;
 use language::{eprintln, info, tr};
-use museum::law::Scale;
-use museum::{EXHIBITS, Exhibit, Kept, Settings};
+use museum::{EXHIBITS, Exhibit, Kept, Scale, Settings};
 use pages::terminal::ruled;
 use progress::Progress;
 use std::path::{Path, PathBuf};
@@ -156,7 +155,7 @@ fn visit(
 
 /// Why an exhibit cannot be run with these settings, if one of them changes nothing in it.
 fn refused(exhibit: &Exhibit, settings: &Settings) -> Option<String> {
-    let (flag, why) = museum::exhibit::ignored(exhibit, settings).into_iter().next()?;
+    let (flag, why) = museum::ignored(exhibit, settings).into_iter().next()?;
     let name = exhibit.name();
     Some(format!("{flag} changes nothing in {name}: {why}; leave it out"))
 }

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   build    a compiler that may not optimise, as a parameter of the code that it builds
-//!   chain    a list and a plain tree, a node from the heap each
 //!   pool     a pool that takes its one lock for every object, four ways
 //!   search   A* and jump point search over linked lists, with an estimate that is too high
 //!   ladder   the same searches, one repair at a time
@@ -14,7 +13,6 @@
 //! buffer overrun) are left out, because they do not decide a time.
 
 pub mod build;
-pub mod chain;
 pub mod echo;
 pub mod ladder;
 pub mod pool;

@@ -11,7 +11,7 @@ mod path_ladder;
 mod pools;
 mod remote_free;
 mod server_factors;
-mod source;
+pub mod source;
 pub mod ticks;
 
 use crate::exhibit::Fault;

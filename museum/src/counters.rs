@@ -4,55 +4,49 @@
 //! the kernel's Documentation/networking/snmp_counter.rst). They cover the whole network namespace,
 //! other programs included. A counter that this kernel lacks is absent.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 
-/// A reading, or the difference of two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// `TcpExtListenOverflows`: an accept queue was full.
-    pub listen_overflows: Option<u64>,
-    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for any reason.
-    pub listen_drops: Option<u64>,
-    /// `TcpExtTCPSynRetrans`: a SYN or SYN-ACK was sent again.
-    pub syn_retransmits: Option<u64>,
-    /// `TcpExtTCPTimeouts`: a retransmission timer expired.
-    pub timeouts: Option<u64>,
-    /// `TcpRetransSegs`: segments sent again, SYNs included.
-    pub retransmits: Option<u64>,
+/// The counters: name, beginning of their pair of lines, the kernel's name.
+const NAMES: [(&str, &str, &str); 5] = [
+    // An accept queue was full.
+    ("listen_overflows", "TcpExt:", "ListenOverflows"),
+    // A SYN or the last segment of a handshake was dropped, for any reason.
+    ("listen_drops", "TcpExt:", "ListenDrops"),
+    // A SYN or SYN-ACK was sent again.
+    ("syn_retransmits", "TcpExt:", "TCPSynRetrans"),
+    // A retransmission timer expired.
+    ("timeouts", "TcpExt:", "TCPTimeouts"),
+    // Segments sent again, SYNs included.
+    ("retransmits", "Tcp:", "RetransSegs"),
+];
+
+/// A reading, or the difference of two, by name.
+pub type Counters = BTreeMap<String, u64>;
+
+/// Reads the available counters.
+pub fn read() -> Counters {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    parse(&(text("/proc/net/netstat") + &text("/proc/net/snmp")))
 }
 
-impl Counters {
-    /// Reads the available counters.
-    pub fn read() -> Counters {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        Counters::parse(&text("/proc/net/netstat"), &text("/proc/net/snmp"))
-    }
+fn parse(text: &str) -> Counters {
+    let found = |(name, prefix, kernel): (&str, &str, &str)| {
+        Some((name.to_string(), named(text, prefix, kernel)?))
+    };
+    NAMES.into_iter().filter_map(found).collect()
+}
 
-    fn parse(netstat: &str, snmp: &str) -> Counters {
-        let more = |name: &str| named(netstat, "TcpExt:", name);
-        Counters {
-            listen_overflows: more("ListenOverflows"),
-            listen_drops: more("ListenDrops"),
-            syn_retransmits: more("TCPSynRetrans"),
-            timeouts: more("TCPTimeouts"),
-            retransmits: named(snmp, "Tcp:", "RetransSegs"),
-        }
-    }
+/// The counts since an `earlier` reading.
+pub fn since(earlier: &Counters) -> Counters {
+    gained(read(), earlier)
+}
 
-    /// The counts since an `earlier` reading.
-    pub fn since(&self, earlier: &Counters) -> Counters {
-        let gained = |now: Option<u64>, then: Option<u64>| {
-            now.zip(then).map(|(now, then)| now.saturating_sub(then))
-        };
-        Counters {
-            listen_overflows: gained(self.listen_overflows, earlier.listen_overflows),
-            listen_drops: gained(self.listen_drops, earlier.listen_drops),
-            syn_retransmits: gained(self.syn_retransmits, earlier.syn_retransmits),
-            timeouts: gained(self.timeouts, earlier.timeouts),
-            retransmits: gained(self.retransmits, earlier.retransmits),
-        }
-    }
+fn gained(mut now: Counters, earlier: &Counters) -> Counters {
+    now.iter_mut().for_each(|(name, it)| {
+        *it = it.saturating_sub(earlier.get(name).copied().unwrap_or(0));
+    });
+    now
 }
 
 /// The number of sockets of this machine that are connecting or connected to that port: rows of
@@ -100,19 +94,23 @@ mod tests {
 
     #[test]
     fn counters_are_found_by_name_and_compared() {
-        let netstat = |n: u64| {
+        let text = |n: u64| {
             format!(
                 "TcpExt: ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: {n} {} 7\n\
-                 IpExt: ListenDrops\nIpExt: 99\n",
+                 IpExt: ListenDrops\nIpExt: 99\nIp: RetransSegs\nIp: 1\n\
+                 Tcp: RtoMin RetransSegs\nTcp: 200 40\n",
                 2 * n
             )
         };
-        let snmp = "Ip: RetransSegs\nIp: 1\nTcp: RtoMin RetransSegs\nTcp: 200 40\n";
-        let (then, now) = (Counters::parse(&netstat(3), snmp), Counters::parse(&netstat(13), snmp));
-        let found = now.since(&then);
-        assert_eq!((found.listen_overflows, found.listen_drops), (Some(10), Some(20)));
-        assert_eq!((found.syn_retransmits, found.retransmits), (Some(0), Some(0)));
-        assert_eq!(found.timeouts, None, "a counter that is not there is not zero");
+        let found = gained(parse(&text(13)), &parse(&text(3)));
+        let wanted = [
+            ("listen_drops", 20),
+            ("listen_overflows", 10),
+            ("retransmits", 0),
+            ("syn_retransmits", 0),
+        ];
+        // A counter that is not there is not zero.
+        assert_eq!(found, wanted.map(|(name, it)| (name.to_string(), it)).into());
     }
 
     #[test]
@@ -129,6 +127,6 @@ mod tests {
 
     #[test]
     fn this_kernel_counts() {
-        assert!(Counters::read().retransmits.is_some(), "/proc/net/snmp has RetransSegs");
+        assert!(read().contains_key("retransmits"), "/proc/net/snmp has RetransSegs");
     }
 }

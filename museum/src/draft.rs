@@ -3,9 +3,8 @@
 use crate::conclusion;
 use crate::exhibit::Fault;
 use crate::text::{Expectation, FigureText, Filler, PlotText, SectionText, Text, Values};
-use document::{Axis, CameOut, Document, Figure, Finding, Plot, Point, Section, Series, Table};
+use document::{Axis, CameOut, Document, Figure, Finding, Plot, Section, Series, Table};
 use serde::{Deserialize, Serialize};
-use stats::{Comparison, median, median_interval};
 
 /// The numbers of an exhibit, without a word; [`Text`] has those.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -119,48 +118,17 @@ impl Draft {
         self.rooms.push((name.to_string(), part));
     }
 
-    fn measured(
+    /// A number with an expectation in the text, if it was measured, with its interval if it is an
+    /// estimate. `came_out` is given where no bound decides.
+    pub fn measured(
         &mut self,
         name: &str,
-        value: Option<f64>,
-        range: Option<(f64, f64)>,
+        (value, range): (f64, Option<(f64, f64)>),
         came_out: Option<CameOut>,
     ) {
-        if let Some(value) = value.filter(|it| it.is_finite()) {
+        if value.is_finite() {
             self.findings.push(Measured { name: name.to_string(), value, range, came_out });
         }
-    }
-
-    /// A number with an expectation in the text, if it was measured: a count, or a result of
-    /// arithmetic, which needs no interval.
-    pub fn expect(&mut self, name: &str, value: impl Into<Option<f64>>) {
-        self.measured(name, value.into(), None, None);
-    }
-
-    /// The median of a number over blocks; without an interval the expectation stays open.
-    pub fn expect_median(&mut self, name: &str, values: &[f64]) {
-        let range = median_interval(values).map(|it| (it.low, it.high));
-        let open = range.is_none().then_some(CameOut::Open);
-        self.measured(name, median(values), range, open);
-    }
-
-    /// The same of a ratio.
-    pub fn expect_ratio(&mut self, name: &str, found: Option<&Comparison>) {
-        let range = found.and_then(|it| it.interval.as_ref()).map(|it| (it.low, it.high));
-        let open = range.is_none().then_some(CameOut::Open);
-        self.measured(name, found.map(|it| it.ratio), range, open);
-    }
-
-    /// The same where the exhibit decides by itself.
-    pub fn claim(&mut self, name: &str, came_out: impl Into<CameOut>, value: f64) {
-        self.measured(name, Some(value), None, Some(came_out.into()));
-    }
-
-    /// The same of a ratio, which decides only with an interval.
-    pub fn claim_ratio(&mut self, name: &str, came_out: impl Into<CameOut>, found: &Comparison) {
-        let range = found.interval.as_ref().map(|it| (it.low, it.high));
-        let came_out = range.map_or(CameOut::Open, |_| came_out.into());
-        self.measured(name, Some(found.ratio), range, Some(came_out));
     }
 
     fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {
@@ -222,10 +190,4 @@ impl Draft {
             ..Document::default()
         })
     }
-}
-
-/// A ratio with its interval, at a position of the horizontal axis.
-pub fn point(x: f64, found: &Comparison) -> Point {
-    let range = found.interval.as_ref().map(|range| (range.low, range.high));
-    Point { x, y: found.ratio, range }
 }

@@ -21,29 +21,30 @@
 //! If a plan cannot express its measurement, add a function to `code`. The list, the command
 //! line, the page and the JSON then include it.
 
-pub mod artefact;
+mod artefact;
 mod code;
 mod conclusion;
-pub mod contest;
-pub mod counters;
-pub mod draft;
-pub mod exhibit;
-pub mod law;
+mod contest;
+mod counters;
+mod draft;
+mod exhibit;
+mod law;
 mod measure;
 mod plan;
 pub mod pool;
 mod query;
 mod report;
-pub mod results;
+mod results;
 pub mod ring;
 mod scope;
-pub mod stage;
+mod stage;
 mod text;
 mod visit;
 
-pub use draft::Draft;
-pub use exhibit::{Effort, Exhibit, Fault};
-pub use stage::{Listener, Settings, Stage, is_quiet};
+pub use artefact::program::run as artefact;
+pub use exhibit::{Effort, Exhibit, Fault, ignored};
+pub use law::Scale;
+pub use stage::{Listener, Settings, is_quiet};
 pub use text::Text;
 pub use visit::{Kept, visit};
 

@@ -1,9 +1,9 @@
 //! The portfolio's four pools without its faults: array or list, stack or queue.
 //!
-//! Free slots are linked by index, apart from the objects, so no write into an object can damage the
-//! pool. A [`Handle`] names a slot and the number of its life: a late handle, a second release and a
-//! handle of another pool find nothing. The language checks what the original's guard words did: an
-//! object cannot be overrun.
+//! Free slots are linked by index, apart from the objects, so no write into an object can damage
+//! the pool. A [`Handle`] names a slot and the number of its life: a late handle, a second release
+//! and a handle of another pool find nothing. The language checks what the original's guard words
+//! did: an object cannot be overrun.
 
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;
@@ -135,8 +135,8 @@ mod tests {
     use crate::contest::Rng;
     use std::collections::{HashMap, VecDeque};
 
-    /// A pool holds what a map holds and uses the slots that its order says; late handles, and those
-    /// of the pool before it, find nothing.
+    /// A pool holds what a map holds and uses the slots that its order says; late handles, and
+    /// those of the pool before it, find nothing.
     fn check<S: BorrowMut<Option<u64>> + From<Option<u64>>>(order: Order) {
         let mut late: Vec<Handle> = Vec::new();
         for seed in 0..40 {

@@ -133,7 +133,7 @@ fn value(spec: &Spec, scope: &Scope) -> Result<Value, Fault> {
 fn plain(value: &Value) -> serde_json::Value {
     match (comparison(value), value.kind()) {
         (Some(it), _) => json!(words::compared(it)),
-        (_, ValueKind::Seq | ValueKind::Iterable) => items(value).iter().map(plain).collect(),
+        _ if is_list(value) => items(value).iter().map(plain).collect(),
         (_, ValueKind::Number) => match value.as_i64() {
             Some(whole) => json!(whole),
             None => json!(float(value)),
@@ -217,8 +217,8 @@ fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault
 fn point(x: f64, value: &Value) -> Option<Point> {
     let interval = |it: stats::Interval| (it.low, it.high);
     match comparison(value) {
-        Some(it) => Some(crate::draft::point(x, it)),
-        None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => {
+        Some(it) => Some(Point { x, y: it.ratio, range: it.interval.map(interval) }),
+        None if is_list(value) => {
             let values = query::measured(value);
             Some(Point { x, y: median(&values)?, range: median_interval(&values).map(interval) })
         }
@@ -226,41 +226,28 @@ fn point(x: f64, value: &Value) -> Option<Point> {
     }
 }
 
-fn find(draft: &mut Draft, name: &str, spec: &Spec, scope: &Scope) -> Result<(), Fault> {
-    if let Spec::Items { each, take, then: Some(claim) } = spec
-        && each.is_empty()
-    {
-        return decide(draft, name, [take, claim], scope);
-    }
-    let value = value(spec, scope)?;
-    match comparison(&value) {
-        Some(it) => draft.expect_ratio(name, Some(it)),
-        None if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => {
-            draft.expect_median(name, &query::measured(&value));
-        }
-        None => draft.expect(name, float(&value)),
-    }
-    Ok(())
+fn is_list(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
 
-/// An expectation that no bound can say: the value, and whether it holds.
-fn decide(
-    draft: &mut Draft,
-    name: &str,
-    [take, claim]: [&String; 2],
-    scope: &Scope,
-) -> Result<(), Fault> {
-    let (value, claim) = (scope.eval(take)?, scope.eval(claim)?);
-    let came_out = match claim.as_str() {
+/// The number of an expectation. An estimate without an interval leaves it open. Where no bound can
+/// say it, the plan says whether it holds.
+fn find(draft: &mut Draft, name: &str, spec: &Spec, scope: &Scope) -> Result<(), Fault> {
+    let (value, claim) = match spec {
+        Spec::Items { each, take, then: Some(claim) } if each.is_empty() => {
+            (scope.eval(take)?, Some(scope.eval(claim)?))
+        }
+        spec => (value(spec, scope)?, None),
+    };
+    let Some(Point { y, range, .. }) = point(0.0, &value) else { return Ok(()) };
+    let is_estimate = comparison(&value).is_some() || is_list(&value);
+    let came_out = claim.map(|claim| match claim.as_str() {
         Some("costlier" | "cheaper") => CameOut::Yes,
         Some("equivalent") => CameOut::No,
         Some(_) => CameOut::Open,
         None => claim.is_true().into(),
-    };
-    match (comparison(&value), float(&value)) {
-        (Some(it), _) => draft.claim_ratio(name, came_out, it),
-        (None, Some(it)) => draft.claim(name, came_out, it),
-        (None, None) => {}
-    }
+    });
+    let is_open = is_estimate && range.is_none();
+    draft.measured(name, (y, range), if is_open { Some(CameOut::Open) } else { came_out });
     Ok(())
 }

@@ -14,17 +14,16 @@ mod race;
 mod tree;
 mod web;
 
-pub use crowd::{Crowd, CrowdRun, Hold};
+pub use crowd::{Crowd, Hold};
 pub use quiet::is_quiet;
-pub use tree::{Churn, Switches};
-pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
+pub use web::{ClientRun, Clients, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;
 use lab::far::Far;
 use lab::machine::{Conditions, Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
-use lab::server::{Process, Server};
+use lab::server::{Process, ProcessExit, Server};
 use lab::service::Service;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -44,6 +43,9 @@ pub const SCHEMA: &str = "roundhouse.museum/3";
 /// The time limit for a server's start, and for its end. A pool of a thousand threads on a busy
 /// machine needs some of it.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The interval of the check whether a program has ended; coarse, because the check shares the
+/// cores with the measurement.
+const GLANCE: Duration = Duration::from_millis(10);
 /// Each stock's initial shares: enough to refuse no order, so that all answers have the same
 /// length.
 const LEFT: u64 = 1_000_000_000;
@@ -321,15 +323,45 @@ impl<'a> Stage<'a> {
         Provision { name: "stock.txt".to_string(), text: rows.collect() }
     }
 
+    /// A new directory for the files of a program.
+    fn folder(&mut self, kind: &str) -> Result<PathBuf, Fault> {
+        self.servers += 1;
+        let dir = self.room.join(format!("{kind}-{}", self.servers));
+        let cannot = |why| Fault::File(format!("cannot make {}: {why}", dir.display()));
+        fs::create_dir_all(&dir).map_err(cannot)?;
+        Ok(dir)
+    }
+
+    /// Waits for the end of clients, and calls `look` meanwhile. `None` if the visitor stopped the
+    /// run.
+    ///
+    /// # Errors
+    /// If they are still there after `limit`.
+    pub(crate) fn attend(
+        &self,
+        clients: &mut Process,
+        limit: Duration,
+        mut look: impl FnMut(&Process),
+    ) -> Result<Option<ProcessExit>, Fault> {
+        let until = Instant::now() + limit;
+        while Instant::now() < until {
+            if let Some(ended) = clients.ended() {
+                return Ok(Some(ended));
+            }
+            if self.stopped() {
+                return Ok(None);
+            }
+            look(clients);
+            sleep(GLANCE);
+        }
+        let limit = stats::words::span(limit);
+        Err(Fault::Clients(format!("they were still there after {limit}")))
+    }
+
     /// Starts a server of ours in its own directory and waits until it is ready.
     fn serve(&mut self, flags: &str) -> Result<Server, Fault> {
-        self.servers += 1;
-        let dir = self.room.join(format!("server-{}", self.servers));
-        let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
-        fs::create_dir_all(&dir).map_err(cannot)?;
-        let book = self.book();
-        fs::write(dir.join(&book.name), &book.text).map_err(cannot)?;
-        let arm = self.arm("server", flags);
+        let dir = self.folder("server")?;
+        let arm = Arm { files: vec![self.book()], ..self.arm("server", flags) };
         let far = self.settings.far.as_ref();
         let host = far.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |far| far.host());
         Server::boot_at(host, &[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
@@ -355,10 +387,7 @@ impl<'a> Stage<'a> {
         limit: Duration,
         file: &str,
     ) -> Result<Option<String>, Fault> {
-        self.servers += 1;
-        let dir = self.room.join(format!("helper-{}", self.servers));
-        let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
-        fs::create_dir_all(&dir).map_err(cannot)?;
+        let dir = self.folder("helper")?;
         let folder = dir.display().to_string();
         let words = words.iter().map(|word| word.replace("{dir}", &folder));
         let exe = self.settings.exe.display().to_string();

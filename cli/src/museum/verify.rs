@@ -180,11 +180,11 @@ fn play(args: &Args, exhibits: &[&'static Exhibit], settings: &Settings) -> Resu
 /// exhibits that know it.
 fn suited(exhibit: &Exhibit, settings: &Settings) -> Settings {
     let mut suited = settings.clone();
-    for (flag, _) in museum::exhibit::ignored(exhibit, settings) {
+    for (flag, _) in museum::ignored(exhibit, settings) {
         match flag {
             "--quick" => suited.quick = false,
             "--full" => suited.full = false,
-            "--scale" => suited.scale = museum::law::Scale::WHOLE,
+            "--scale" => suited.scale = museum::Scale::WHOLE,
             "--clients" => suited.clients = None,
             "--blocks" => suited.blocks = None,
             _ => {}

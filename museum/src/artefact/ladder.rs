@@ -116,42 +116,24 @@ pub fn ordered(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
 
 /// A binary heap, nodes in a hash table.
 pub fn hashed(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-    let mut open = BinaryHeap::new();
-    let mut nodes: HashMap<Cell, Known> = HashMap::new();
-    nodes.insert(from, Known { cell: from, g: 0.0, parent: None, closed: false });
-    open.push(Reverse((rank(estimate(from, to)), from)));
-    let mut expanded = 0;
-    while let Some(Reverse((_, cell))) = open.pop() {
-        let Some(node) = nodes.get_mut(&cell) else { continue };
-        if std::mem::replace(&mut node.closed, true) {
-            continue;
-        }
-        let node = *node;
-        if cell == to {
-            return traced(to, expanded, |cell| nodes.get(&cell).copied());
-        }
-        expanded += 1;
-        for direction in 0..8 {
-            let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
-            let (g, parent) = (node.g + price(direction), Some(cell));
-            let known = nodes.get(&next);
-            if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
-                nodes.insert(next, Known { cell: next, g, parent, closed: false });
-                open.push(Reverse((rank(g + estimate(next, to)), next)));
-            }
-        }
-    }
-    Found { cells: Vec::new(), expanded }
+    let (mut nodes, mut open) = (HashMap::new(), BinaryHeap::new());
+    heaped(&mut nodes, &mut open, (grid, corners, Estimate::Octile), (from, to))
 }
 
 /// A binary heap, with nodes in an array by cell that persists from search to search.
 #[derive(Debug)]
 pub struct Dense {
+    nodes: ByCell,
+    open: Heap,
+    estimate: Estimate,
+}
+
+/// Nodes in an array by cell, each with the number of its search.
+#[derive(Debug)]
+struct ByCell {
     nodes: Vec<(u32, Known)>,
-    open: BinaryHeap<Reverse<(u64, Cell)>>,
     width: usize,
     search: u32,
-    estimate: Estimate,
 }
 
 impl Dense {
@@ -160,52 +142,84 @@ impl Dense {
         let width = usize::from(grid.width());
         let nowhere = Known { cell: Cell::new(0, 0), g: 0.0, parent: None, closed: false };
         let nodes = vec![(0, nowhere); width * usize::from(grid.height())];
-        Dense { nodes, open: BinaryHeap::new(), width, search: 0, estimate }
-    }
-
-    fn known(&self, cell: Cell) -> Option<Known> {
-        let (search, known) = self.nodes[self.at(cell)];
-        (search == self.search).then_some(known)
-    }
-
-    fn at(&self, cell: Cell) -> usize {
-        usize::from(cell.y) * self.width + usize::from(cell.x)
+        Dense { nodes: ByCell { nodes, width, search: 0 }, open: BinaryHeap::new(), estimate }
     }
 
     /// Finds a path, a shortest one if the estimate is never too high.
     pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-        self.search += 1;
+        self.nodes.search += 1;
         self.open.clear();
-        let at = self.at(from);
-        self.nodes[at] = (self.search, Known { cell: from, g: 0.0, parent: None, closed: false });
-        self.open.push(Reverse((rank(self.estimate.of(from, to)), from)));
-        let mut expanded = 0;
-        while let Some(Reverse((_, cell))) = self.open.pop() {
-            let at = self.at(cell);
-            if std::mem::replace(&mut self.nodes[at].1.closed, true) {
-                continue;
-            }
-            let node = self.nodes[at].1;
-            if cell == to {
-                return traced(to, expanded, |cell| self.known(cell));
-            }
-            expanded += 1;
-            for direction in 0..8 {
-                let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
-                let (g, parent) = (node.g + price(direction), Some(cell));
-                let known = self.known(next);
-                if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
-                    let at = self.at(next);
-                    self.nodes[at] = (self.search, Known { cell: next, g, parent, closed: false });
-                    self.open.push(Reverse((rank(g + self.estimate.of(next, to)), next)));
-                }
-            }
-        }
-        Found { cells: Vec::new(), expanded }
+        heaped(&mut self.nodes, &mut self.open, (grid, corners, self.estimate), (from, to))
     }
 }
 
-fn traced(to: Cell, expanded: u32, known: impl Fn(Cell) -> Option<Known>) -> Found {
+type Heap = BinaryHeap<Reverse<(u64, Cell)>>;
+
+/// Nodes that are found by their cell.
+trait Nodes {
+    fn known(&mut self, cell: Cell) -> Option<&mut Known>;
+    fn set(&mut self, node: Known);
+}
+
+impl Nodes for HashMap<Cell, Known> {
+    fn known(&mut self, cell: Cell) -> Option<&mut Known> {
+        self.get_mut(&cell)
+    }
+
+    fn set(&mut self, node: Known) {
+        self.insert(node.cell, node);
+    }
+}
+
+impl Nodes for ByCell {
+    #[inline]
+    fn known(&mut self, cell: Cell) -> Option<&mut Known> {
+        let (search, known) =
+            &mut self.nodes[usize::from(cell.y) * self.width + usize::from(cell.x)];
+        (*search == self.search).then_some(known)
+    }
+
+    #[inline]
+    fn set(&mut self, node: Known) {
+        let at = usize::from(node.cell.y) * self.width + usize::from(node.cell.x);
+        self.nodes[at] = (self.search, node);
+    }
+}
+
+/// The search over a binary heap, in which a cell may lie several times.
+fn heaped(
+    nodes: &mut impl Nodes,
+    open: &mut Heap,
+    (grid, corners, estimate): (&Grid, Corners, Estimate),
+    (from, to): (Cell, Cell),
+) -> Found {
+    nodes.set(Known { cell: from, g: 0.0, parent: None, closed: false });
+    open.push(Reverse((rank(estimate.of(from, to)), from)));
+    let mut expanded = 0;
+    while let Some(Reverse((_, cell))) = open.pop() {
+        let Some(node) = nodes.known(cell) else { continue };
+        if std::mem::replace(&mut node.closed, true) {
+            continue;
+        }
+        let node = *node;
+        if cell == to {
+            return traced(to, expanded, |cell| nodes.known(cell).copied());
+        }
+        expanded += 1;
+        for direction in 0..8 {
+            let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
+            let (g, parent) = (node.g + price(direction), Some(cell));
+            let known = nodes.known(next);
+            if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
+                nodes.set(Known { cell: next, g, parent, closed: false });
+                open.push(Reverse((rank(g + estimate.of(next, to)), next)));
+            }
+        }
+    }
+    Found { cells: Vec::new(), expanded }
+}
+
+fn traced(to: Cell, expanded: u32, mut known: impl FnMut(Cell) -> Option<Known>) -> Found {
     let mut cells = vec![to];
     while let Some(parent) = cells.last().and_then(|cell| known(*cell)).and_then(|it| it.parent) {
         cells.push(parent);

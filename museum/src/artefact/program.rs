@@ -5,7 +5,8 @@
 //! without its caches is a process started with other settings.
 
 use super::echo;
-use crate::contest::{Rng, each, ns_each, thread_time};
+use crate::code::source::{Source, replaced};
+use crate::contest::{each, thread_time};
 use crate::exhibit::Fault;
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
@@ -43,7 +44,7 @@ fn heap() -> Result<(), String> {
         let [bytes, live, operations] = numbers[..] else {
             return Err(format!("expected BYTES LIVE OPERATIONS, found `{line}`"));
         };
-        println!("{}", replaced(bytes, live, operations as u64));
+        println!("{}", replaced(&mut Sized(bytes), live.max(1), operations as u64));
     }
     Ok(())
 }
@@ -55,16 +56,19 @@ fn object(bytes: usize) -> Box<[MaybeUninit<u64>]> {
     black_box(it)
 }
 
-/// Nanoseconds for an allocation and a free, with `live` objects there meanwhile.
-pub fn replaced(bytes: usize, live: usize, operations: u64) -> f64 {
-    let mut rng = Rng::new(live as u64);
-    let order: Vec<usize> = (0..4_096).map(|_| rng.below(live.max(1))).collect();
-    let mut held: Vec<_> = (0..live.max(1)).map(|_| object(bytes)).collect();
-    ns_each(operations, || {
-        for at in 0..operations as usize {
-            held[order[at % 4_096]] = object(bytes);
-        }
-    })
+/// The heap, for objects of that many bytes.
+struct Sized(usize);
+
+impl Source for Sized {
+    type Held = Box<[MaybeUninit<u64>]>;
+
+    fn take(&mut self) -> Self::Held {
+        object(self.0)
+    }
+
+    fn give(&mut self, held: Self::Held) {
+        drop(held);
+    }
 }
 
 /// Allocates `count` objects in a process that has allocated next to nothing, and again after
@@ -186,6 +190,6 @@ mod tests {
         let all: Vec<_> = (0..64).map(|_| vec![1_u8; 1 << 16]).collect();
         black_box(all);
         assert!(page_faults().expect("/proc is mounted") >= before);
-        assert!(replaced(64, 8, 1_000) > 0.0);
+        assert!(replaced(&mut Sized(64), 8, 1_000) > 0.0);
     }
 }

@@ -10,15 +10,12 @@ use lab::server::Process;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The script of the swarm.
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
-/// The interval of the check whether it has ended.
-const GLANCE: Duration = Duration::from_millis(20);
 
 /// The swarm's measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -116,15 +113,8 @@ fn swarm(
     command.extend(["--headless", "--only-summary", "-L", "ERROR", "-H"].map(String::from));
     command.push(host);
     let mut swarm = Process::start(&command, &up.dir, "locust").map_err(Fault::Clients)?;
-    let begun = Instant::now();
-    while swarm.ended().is_none() {
-        if stage.stopped() {
-            return Ok(None);
-        }
-        if begun.elapsed() > span + SLACK {
-            return Err(Fault::Clients("Locust did not end in time".to_string()));
-        }
-        sleep(GLANCE);
+    if stage.attend(&mut swarm, span + SLACK, |_| {})?.is_none() {
+        return Ok(None);
     }
     let text = swarm.output();
     let line = text.lines().rev().find(|line| line.starts_with("{\"requests\""));

@@ -13,6 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 mod kinds;
+mod published;
 
 /// Keys of the jobs.
 const JOB: usize = 2_000;

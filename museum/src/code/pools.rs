@@ -218,6 +218,7 @@ fn half_freed<const W: usize, S: Backing<W>, O: Turn>(times: u64) -> f64 {
         took += thread_time().saturating_sub(start);
         kept.iter().for_each(|at| _ = pool.give(held[*at]));
     }
+    assert_eq!(pool.used(), 0, "every node is back");
     each(took, times * freed.len() as u64)
 }
 

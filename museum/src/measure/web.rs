@@ -6,7 +6,7 @@ use crate::exhibit::{Effort, Fault};
 use crate::plan::{Load, Web as Plan};
 use crate::results::{Figures, Results};
 use crate::scope::Scope;
-use crate::stage::{Clients, Settings, Stage, Web, WebRun};
+use crate::stage::{ClientRun, Clients, Settings, Stage, Web, WebRun};
 use serde_json::json;
 use stats::{Rng, words};
 use std::path::Path;
@@ -147,7 +147,7 @@ pub fn run(
             stage.begin(&what);
             let Some(run) = stage.meet(web, clients)? else { return Ok(()) };
             doubt(stage, &what, &cases[at], &run);
-            let rate = words::number(run.load.throughput_rps);
+            let rate = words::number(run.load.load.throughput_rps);
             stage.step(&format!("{what}: {rate} requests/s"));
             add(results, &cases[at], block, &run);
         }
@@ -199,7 +199,7 @@ fn phases(
 fn doubt(stage: &mut Stage<'_>, what: &str, case: &Case, run: &WebRun) {
     let is_governed = case.web.arm.command.iter().any(|word| word == "--governor");
     let fails = |kind: &str| case.clients.ramp.is_none() && !(is_governed && kind == REFUSED);
-    for trouble in run.load.errors.iter().filter(|it| fails(&it.kind)) {
+    for trouble in run.load.load.errors.iter().filter(|it| fails(&it.kind)) {
         stage.doubt(format!(
             "{what}: {} requests failed, the first with: {}",
             trouble.count, trouble.example
@@ -228,11 +228,11 @@ const POINTS: usize = 12;
 
 /// Requests a second over time.
 fn growth(run: &WebRun) -> Vec<(f64, f64)> {
-    let each = run.load.stretches.len().div_ceil(POINTS).max(1);
-    let points = run.load.stretches.chunks(each).map(|all| {
-        let long: f64 = all.iter().map(|it| it.for_s).sum();
+    let slices = &run.load.load.timeline;
+    let points = slices.chunks(slices.len().div_ceil(POINTS).max(1)).map(|all| {
+        let long = all.iter().map(|it| it.for_ms).sum::<f64>() / 1e3;
         let requests: u64 = all.iter().map(|it| it.requests).sum();
-        (all[0].at_s + long / 2.0, requests as f64 / long.max(1e-9))
+        (all[0].at_ms / 1e3 + long / 2.0, requests as f64 / long.max(1e-9))
     });
     // A logarithmic axis has no place for 0.
     points.filter(|(_, rate)| *rate > 0.0).collect()
@@ -240,21 +240,21 @@ fn growth(run: &WebRun) -> Vec<(f64, f64)> {
 
 /// The figures of a run.
 fn figures(run: &WebRun) -> Figures {
-    let load = &run.load;
-    let answered = |value: f64| (load.requests > 0).then_some(value);
+    let ClientRun { load, malformed, first_failure: first } = &run.load;
+    let answered = |value: f64| Some(value).filter(|_| load.requests > 0);
     let all = load.requests_total;
     let each = |count: u64| (all > 0).then(|| count as f64 / all as f64);
-    let p90 = load.whole.p90_ns;
-    let first = load.first_failure.as_ref();
+    let p90 = load.response.p90_ns;
+    let first = first.as_ref();
     let refused = load.errors.iter().filter(|it| it.kind == REFUSED).map(|it| it.count);
     let living: Vec<f64> = run.churn.looks.iter().map(|it| f64::from(it.2)).collect();
     let is = |kind: &str| Some(f64::from(first.is_some_and(|it| it.kind == kind)));
     known([
         ("rps", answered(load.throughput_rps)),
         // The published response time: without connecting.
-        ("response_ms", answered(load.response.mean_ns / 1e6)),
-        ("whole_ms", answered(load.whole.mean_ns / 1e6)),
-        ("p99_ms", load.whole.p99_ns.or(p90).map(|ns| ns / 1e6)),
+        ("response_ms", load.service.mean_ns.and_then(|ns| answered(ns / 1e6))),
+        ("whole_ms", load.response.mean_ns.and_then(|ns| answered(ns / 1e6))),
+        ("p99_ms", load.response.p99_ns.or(p90).map(|ns| ns / 1e6)),
         ("p90_ms", p90.map(|ns| ns / 1e6)),
         ("cpu_ms", run.cpu_per_request_ns().map(|ns| ns / 1e6)),
         ("inside_ms", run.inside.map(|it| it.mean_ns / 1e6)),
@@ -263,7 +263,7 @@ fn figures(run: &WebRun) -> Figures {
         ("living", (!living.is_empty()).then(|| living.iter().sum::<f64>() / living.len() as f64)),
         ("refused", Some(refused.sum::<u64>() as f64)),
         ("answered", Some(load.requests as f64)),
-        ("malformed", Some(load.malformed as f64)),
+        ("malformed", Some(*malformed as f64)),
         ("before", first.map(|it| it.after_requests as f64)),
         ("users", first.map(|it| f64::from(it.users))),
         ("failed", Some(f64::from(first.is_some()))),
@@ -281,7 +281,7 @@ fn figures(run: &WebRun) -> Figures {
 /// only the last of three segments was dropped; it sends its request and never gets an answer. The
 /// kernel's count of full queues distinguishes this from a slow server.
 fn cause(run: &WebRun) -> String {
-    let overflows = run.kernel.listen_overflows.unwrap_or(0);
+    let overflows = run.kernel.get("listen_overflows").copied().unwrap_or(0);
     let full = format!("the accept queue was full {} times", words::count(overflows));
     let queue = if overflows > 0 { format!("; {full}") } else { String::new() };
     let Some(first) = &run.load.first_failure else { return format!("nothing failed{queue}") };
@@ -301,16 +301,17 @@ fn cause(run: &WebRun) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{First, SimulatorRun};
 
     #[test]
     fn a_first_failure_has_an_owner() {
         let check = |kind: &str, words: &str, overflows: u64, want: &str| {
-            let (kind, words) = (kind.to_string(), words.to_string());
-            let first = First { kind, words, after_requests: 7, ..First::default() };
-            let load = SimulatorRun { first_failure: Some(first), ..SimulatorRun::default() };
+            let first = json!({
+                "at_ms": 1.5, "after_requests": 7, "users": 2, "kind": kind, "words": words,
+            });
+            let first_failure = serde_json::from_value(first).expect("a first failure");
+            let load = ClientRun { first_failure, ..ClientRun::default() };
             let mut run = WebRun { load, ..WebRun::default() };
-            run.kernel.listen_overflows = Some(overflows);
+            run.kernel.insert("listen_overflows".to_string(), overflows);
             let found = cause(&run);
             assert!(found.starts_with(want), "expected {want}, found {found}");
         };

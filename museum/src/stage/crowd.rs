@@ -1,7 +1,7 @@
 //! The course's clients: `multiclient`, one process for each, against one fresh server.
 
 use super::{PATIENCE, Stage};
-use crate::counters::{Counters, knocking};
+use crate::counters::{self, Counters, knocking};
 use crate::exhibit::Fault;
 use lab::machine::Watch;
 use lab::server::{Process, Server};
@@ -9,18 +9,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stats::words;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The time that `multiclient` needs beyond its orders and pauses: a thousand forks on a busy
 /// machine, and handshakes with up to six attempts.
 const SLACK: Duration = Duration::from_secs(60);
-/// The interval of the check whether the clients have ended; coarse, because the check shares the
-/// cores with the measurement.
-const GLANCE: Duration = Duration::from_millis(2);
-/// The interval of the check whether a held server may continue: a list of a thousand sockets is
-/// long.
-const LOOK: Duration = Duration::from_millis(10);
 /// A hold takes at most this many times its own length.
 const HOLD_MAX: u32 = 10;
 
@@ -137,12 +130,22 @@ impl Stage<'_> {
         }
         let watch = Watch::start();
         let mut server = self.serve(&crowd.server)?;
-        let before = Counters::read();
+        let before = counters::read();
         let is_far = self.settings.far.is_some();
-        let held = crowd.hold.map(|hold| Held::begin(&server, hold, is_far)).transpose()?;
+        let mut held = crowd.hold.map(|hold| Held::begin(&server, hold, is_far)).transpose()?;
         let mut clients = self.gather(crowd, &server)?;
-        let Some(held_s) = self.attend(crowd, &mut clients, held)? else { return Ok(None) };
-        let counted = Counters::read().since(&before);
+        let longest = crowd.pause * crowd.orders * crowd.clients + SLACK;
+        let mut held_s = 0.0;
+        let ended = self.attend(&mut clients, longest, |_| {
+            if held.as_ref().is_some_and(|it| it.is_over(crowd.clients)) {
+                held_s = held.take().map_or(0.0, Held::end);
+            }
+        })?;
+        if ended.is_none() {
+            return Ok(None);
+        }
+        let held_s = held.map_or(held_s, Held::end);
+        let counted = counters::since(&before);
         let output = clients.output();
         let line = output.lines().rev().find(|line| line.starts_with('{'));
         let complaint = clients.complaint();
@@ -189,36 +192,6 @@ impl Stage<'_> {
         let more = ["--pause", &pause, "--mix", &crowd.mix, "--seed", &seed];
         let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
         self.send(&command, server.process.folder())
-    }
-
-    /// Waits for the clients and continues the server after its hold. Returns the time for which it
-    /// was held, in seconds; `None` if the visitor stopped the run.
-    fn attend(
-        &self,
-        crowd: &Crowd,
-        clients: &mut Process,
-        mut held: Option<Held>,
-    ) -> Result<Option<f64>, Fault> {
-        let (begun, mut looked) = (Instant::now(), Instant::now());
-        let longest = crowd.pause * crowd.orders * crowd.clients + SLACK;
-        let mut held_s = 0.0;
-        while clients.ended().is_none() {
-            if self.stopped() {
-                return Ok(None);
-            }
-            if looked.elapsed() > LOOK {
-                looked = Instant::now();
-                if held.as_ref().is_some_and(|it| it.is_over(crowd.clients)) {
-                    held_s = held.take().map_or(0.0, Held::end);
-                }
-            }
-            if begun.elapsed() > longest {
-                let limit = words::span(longest);
-                return Err(Fault::Clients(format!("they were still there after {limit}")));
-            }
-            sleep(GLANCE);
-        }
-        Ok(Some(held.map_or(held_s, Held::end)))
     }
 
     fn weigh(&mut self, crowd: &Crowd, run: &CrowdRun, complaint: &str) -> Result<(), Fault> {

@@ -6,10 +6,11 @@
 //! counts, and the times of requests inside the server by its own log.
 
 use super::tree::{self, Churn, Switches, Watcher};
-use super::{PATIENCE, Stage};
-use crate::counters::Counters;
+use super::{GLANCE, PATIENCE, Stage};
+use crate::counters::{self, Counters};
 use crate::exhibit::Fault;
 use lab::cost::CostWatch;
+use lab::load::Load;
 use lab::machine::{Conditions, Watch};
 use lab::plan::Arm;
 use lab::server::{Process, Server};
@@ -26,8 +27,6 @@ use std::time::{Duration, Instant};
 const SLACK: Duration = Duration::from_secs(40);
 /// The interval between two readings of the clients' own context switches.
 const LOOK: Duration = Duration::from_millis(50);
-/// The interval of the check whether the clients have ended.
-const GLANCE: Duration = Duration::from_millis(10);
 
 /// A server of an exhibit.
 #[derive(Clone, Debug)]
@@ -73,7 +72,7 @@ pub struct Clients {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WebRun {
     /// The clients' own figures.
-    pub load: SimulatorRun,
+    pub load: ClientRun,
     /// CPU time of the server's tree, nanoseconds.
     pub cpu_ns: u64,
     /// CPU time of programs that no process waited for, as those of Apache's mod_cgid, from the
@@ -112,96 +111,18 @@ pub struct Inside {
     pub mean_ns: f64,
 }
 
-/// A run of the clients, as far as exhibits read it.
+/// The generator's report, with what only exhibits read of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SimulatorRun {
-    /// Requests answered in the window.
-    pub requests: u64,
-    /// Requests answered in the whole run.
-    pub requests_total: u64,
-    /// Requests a second.
-    pub throughput_rps: f64,
-    /// Without connecting.
-    pub response: Spread,
-    /// With connecting.
-    pub whole: Spread,
+pub struct ClientRun {
+    /// The fields that the laboratory reads.
+    #[serde(flatten)]
+    pub load: Load,
     /// Replies without an end of their head.
+    #[serde(default)]
     pub malformed: u64,
-    /// Failures by kind.
-    pub errors: Vec<Trouble>,
     /// The first failure.
+    #[serde(default)]
     pub first_failure: Option<First>,
-    /// The run in pieces.
-    pub stretches: Vec<Stretch>,
-}
-
-/// The generator's report (schema `roundhouse.load/1`), as far as it is read.
-#[derive(Deserialize)]
-struct Report {
-    requests: u64,
-    requests_total: u64,
-    throughput_rps: f64,
-    service: Spread,
-    response: Spread,
-    malformed: u64,
-    errors: Vec<Trouble>,
-    first_failure: Option<First>,
-    timeline: Vec<Slice>,
-}
-
-/// A piece of its window.
-#[derive(Deserialize)]
-struct Slice {
-    at_ms: f64,
-    for_ms: f64,
-    requests: u64,
-}
-
-impl From<Report> for SimulatorRun {
-    fn from(report: Report) -> SimulatorRun {
-        let stretch = |Slice { at_ms, for_ms, requests }: Slice| Stretch {
-            at_s: at_ms / 1e3,
-            for_s: for_ms / 1e3,
-            requests,
-        };
-        SimulatorRun {
-            requests: report.requests,
-            requests_total: report.requests_total,
-            throughput_rps: report.throughput_rps,
-            response: report.service,
-            whole: report.response,
-            malformed: report.malformed,
-            errors: report.errors,
-            first_failure: report.first_failure,
-            stretches: report.timeline.into_iter().map(stretch).collect(),
-        }
-    }
-}
-
-/// Times, nanoseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Spread {
-    /// Their number.
-    pub count: u64,
-    /// Their mean.
-    pub mean_ns: f64,
-    /// 9 of 10 are shorter.
-    pub p90_ns: Option<f64>,
-    /// 99 of 100 are shorter.
-    pub p99_ns: Option<f64>,
-}
-
-/// One kind of failure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Trouble {
-    /// Its name, as `timeout`.
-    pub kind: String,
-    /// Their number.
-    pub count: u64,
-    /// The first, in words.
-    pub example: String,
 }
 
 /// The first failure.
@@ -217,17 +138,6 @@ pub struct First {
     pub kind: String,
     /// In words.
     pub words: String,
-}
-
-/// A piece of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
-    /// Its beginning, seconds.
-    pub at_s: f64,
-    /// Its length, seconds.
-    pub for_s: f64,
-    /// Requests answered in it.
-    pub requests: u64,
 }
 
 impl Clients {
@@ -286,7 +196,7 @@ impl Clients {
 impl WebRun {
     /// CPU time of the server for each request, nanoseconds.
     pub fn cpu_per_request_ns(&self) -> Option<f64> {
-        let all = self.load.requests_total;
+        let all = self.load.load.requests_total;
         (all > 0).then(|| self.cpu_ns as f64 / all as f64)
     }
 }
@@ -306,11 +216,9 @@ impl Stage<'_> {
     /// # Errors
     /// If it does not become ready.
     pub fn boot(&mut self, web: &Web) -> Result<Up, Fault> {
-        self.servers += 1;
-        let dir = self.room.join(format!("server-{}", self.servers));
+        let dir = self.folder("server")?;
         let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
         // Servers that root starts answer as another user.
-        fs::create_dir_all(&dir).map_err(cannot)?;
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).map_err(cannot)?;
         let cost = CostWatch::new(&web.name);
         let prefix = [cost.prefix(), self.pinned(false)].concat();
@@ -377,31 +285,23 @@ impl Stage<'_> {
         let gone = |why| Fault::Server(format!("it ended: {why}"));
         let mut command = self.pinned(true);
         command.extend(clients.command(&self.settings.exe, &up.server.address));
-        let (kernel, machine) = (Counters::read(), tree::machine_switches());
+        let (kernel, machine) = (counters::read(), tree::machine_switches());
         let (before, switches) = (TreeCost::read(root).map_err(gone)?, tree::switches(root));
         up.cost.mark();
         let watcher = Watcher::start(root, clients.warmup);
         let begun = Instant::now();
         let mut program = Process::start(&command, &up.dir, "clients").map_err(Fault::Clients)?;
         let (mut own, mut looked) = (Switches::default(), Instant::now());
-        let ended = loop {
-            if let Some(ended) = program.ended() {
-                break ended;
-            }
-            if self.stopped() {
-                return Ok(None);
-            }
+        let look = |program: &Process| {
             if clients.mix.is_some() && looked.elapsed() > LOOK {
                 // The last look before its end is the best that can be had.
                 let now = tree::switches(program.id());
                 own = if now.all() > 0 { now } else { own };
                 looked = Instant::now();
             }
-            if begun.elapsed() > clients.span + clients.timeout + SLACK {
-                return Err(Fault::Clients("they were still there".to_string()));
-            }
-            sleep(GLANCE);
         };
+        let limit = clients.span + clients.timeout + SLACK;
+        let Some(ended) = self.attend(&mut program, limit, look)? else { return Ok(None) };
         let gone_s = begun.elapsed().as_secs_f64();
         let after = TreeCost::read(root).map_err(gone)?;
         // The tree's ended processes are known to a tick each.
@@ -412,7 +312,7 @@ impl Stage<'_> {
         let switches = tree::switches(root).since(switches);
         let machine = tree::machine_switches().zip(machine).map_or(0, |(a, b)| a - b);
         let rest_switches = machine.saturating_sub(switches.all() + own.all());
-        let kernel = Counters::read().since(&kernel);
+        let kernel = counters::since(&kernel);
         let until = Instant::now() + clients.linger;
         while Instant::now() < until && !self.stopped() {
             sleep(GLANCE);
@@ -420,8 +320,8 @@ impl Stage<'_> {
         let churn = watcher.end();
         let text = program.output();
         let line = text.lines().rev().find(|line| line.starts_with('{'));
-        let report = line.and_then(|line| serde_json::from_str::<Report>(line).ok());
-        let load = report.map(SimulatorRun::from).ok_or_else(|| {
+        let report = line.and_then(|line| serde_json::from_str(line).ok());
+        let load = report.ok_or_else(|| {
             let (how, words) = (ended.how, program.complaint());
             Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
         })?;

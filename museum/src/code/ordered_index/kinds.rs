@@ -2,7 +2,7 @@
 //!
 //! Calls go through a table of functions, which costs every arm the same nanosecond or two.
 
-use crate::artefact::chain::{Boxed, Chain};
+use super::published::{Boxed, Chain};
 use index::{Bst, Node, RedBlack, SearchTree};
 use std::collections::{BTreeMap, HashMap};
 
@@ -191,35 +191,6 @@ macro_rules! keyed {
     };
 }
 
-/// The common part of the published structures: methods of the same names.
-macro_rules! artefact {
-    ($type:ident, $name:ident) => {
-        fn name(&self) -> &'static str {
-            $name
-        }
-
-        fn clear(&mut self) {
-            *self = $type::default();
-        }
-
-        fn insert(&mut self, key: u64) {
-            $type::insert(self, key);
-        }
-
-        fn find(&self, key: u64) -> bool {
-            $type::find(self, key)
-        }
-
-        fn erase(&mut self, key: u64) -> bool {
-            $type::erase(self, key)
-        }
-
-        fn len(&self) -> usize {
-            $type::len(self)
-        }
-    };
-}
-
 impl Map for BTreeMap<u64, u32> {
     keyed!(BTreeMap, BTREE);
 
@@ -246,30 +217,6 @@ impl Map for HashMap<u64, u32> {
     fn bytes(&self) -> Option<f64> {
         let entries = self.capacity() as f64 * 8.0 / 7.0;
         Some(entries * (size_of::<(u64, u32)>() + 1) as f64 / HashMap::len(self).max(1) as f64)
-    }
-}
-
-impl Map for Chain {
-    artefact!(Chain, LIST);
-
-    fn sum(&self, from: u64, count: usize) -> u64 {
-        self.keys().filter(|key| *key >= from).take(count).sum()
-    }
-
-    fn bytes(&self) -> Option<f64> {
-        Some(24.0)
-    }
-}
-
-impl Map for Boxed {
-    artefact!(Boxed, BOXED);
-
-    fn sum(&self, from: u64, count: usize) -> u64 {
-        self.keys().into_iter().filter(|key| *key >= from).take(count).sum()
-    }
-
-    fn bytes(&self) -> Option<f64> {
-        Some(24.0)
     }
 }
 

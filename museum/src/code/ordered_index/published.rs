@@ -2,25 +2,32 @@
 //!
 //! The list is not sorted, and erase continues to the end after it has found its key.
 
+use super::kinds::{BOXED, LIST, Map};
 use std::collections::LinkedList;
 
 /// Keys in a linked list, in the order in which they came.
-#[derive(Debug, Default)]
-pub struct Chain(LinkedList<u64>);
+#[derive(Default)]
+pub(super) struct Chain(LinkedList<u64>);
 
-impl Chain {
-    /// Puts a key at the end.
-    pub fn insert(&mut self, key: u64) {
+impl Map for Chain {
+    fn name(&self) -> &'static str {
+        LIST
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn insert(&mut self, key: u64) {
         self.0.push_back(key);
     }
 
-    /// Whether a key is there.
-    pub fn find(&self, key: u64) -> bool {
+    fn find(&self, key: u64) -> bool {
         self.0.iter().any(|it| *it == key)
     }
 
-    /// Takes a key out, looking at all keys all the same.
-    pub fn erase(&mut self, key: u64) -> bool {
+    /// Looks at all keys all the same.
+    fn erase(&mut self, key: u64) -> bool {
         let mut place = None;
         for (at, it) in self.0.iter().enumerate() {
             if *it == key {
@@ -34,47 +41,35 @@ impl Chain {
         found
     }
 
-    /// The number of keys.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// In the order in which they came.
+    fn sum(&self, from: u64, count: usize) -> u64 {
+        self.0.iter().filter(|key| **key >= from).take(count).sum()
     }
 
-    /// The keys as they came.
-    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
-        self.0.iter().copied()
+    fn bytes(&self) -> Option<f64> {
+        Some(24.0)
     }
 }
 
 type Link = Option<Box<Leaf>>;
 
-#[derive(Debug)]
 struct Leaf {
     key: u64,
     children: [Link; 2],
 }
 
 /// Keys in a binary search tree without balancing.
-#[derive(Debug, Default)]
-pub struct Boxed {
+#[derive(Default)]
+pub(super) struct Boxed {
     root: Link,
     len: usize,
 }
 
 impl Boxed {
-    /// Inserts a new key; an existing one stays unchanged.
-    pub fn insert(&mut self, key: u64) {
-        let link = Boxed::link(&mut self.root, key);
-        if link.is_none() {
-            *link = Some(Box::new(Leaf { key, children: [None, None] }));
-            self.len += 1;
-        }
-    }
-
     /// The link to a key, or the place where it belongs.
     fn link(mut at: &mut Link, key: u64) -> &mut Link {
         while at.as_ref().is_some_and(|leaf| leaf.key != key) {
@@ -94,9 +89,26 @@ impl Boxed {
         *at = least.children[1].take();
         Some(least)
     }
+}
 
-    /// Whether a key is there.
-    pub fn find(&self, key: u64) -> bool {
+impl Map for Boxed {
+    fn name(&self) -> &'static str {
+        BOXED
+    }
+
+    fn clear(&mut self) {
+        *self = Boxed::default();
+    }
+
+    fn insert(&mut self, key: u64) {
+        let link = Boxed::link(&mut self.root, key);
+        if link.is_none() {
+            *link = Some(Box::new(Leaf { key, children: [None, None] }));
+            self.len += 1;
+        }
+    }
+
+    fn find(&self, key: u64) -> bool {
         let mut at = &self.root;
         while let Some(leaf) = at {
             if leaf.key == key {
@@ -107,8 +119,7 @@ impl Boxed {
         false
     }
 
-    /// Takes a key out.
-    pub fn erase(&mut self, key: u64) -> bool {
+    fn erase(&mut self, key: u64) -> bool {
         let link = Boxed::link(&mut self.root, key);
         let Some(mut leaf) = link.take() else { return false };
         self.len -= 1;
@@ -122,29 +133,29 @@ impl Boxed {
         true
     }
 
-    /// The number of keys.
-    pub fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The keys in order.
-    pub fn keys(&self) -> Vec<u64> {
-        let (mut keys, mut above) = (Vec::new(), Vec::new());
+    fn sum(&self, from: u64, count: usize) -> u64 {
+        let (mut sum, mut left, mut above) = (0, count, Vec::new());
         let mut at = &self.root;
-        loop {
+        while left > 0 {
             while let Some(leaf) = at {
                 above.push(leaf);
                 at = &leaf.children[0];
             }
-            let Some(leaf) = above.pop() else { return keys };
-            keys.push(leaf.key);
+            let Some(leaf) = above.pop() else { break };
+            if leaf.key >= from {
+                (sum, left) = (sum + leaf.key, left - 1);
+            }
             at = &leaf.children[1];
         }
+        sum
+    }
+
+    fn bytes(&self) -> Option<f64> {
+        Some(24.0)
     }
 }
 
