@@ -22,7 +22,6 @@ mod peer;
 mod pin;
 mod race;
 mod serve;
-mod swarm;
 mod tune;
 
 use std::process::ExitCode;
@@ -82,8 +81,6 @@ enum Command {
     Ctl(ctl::Args),
     /// Load a server: send requests, time and check every reply
     Load(Box<load::Args>),
-    /// Generate load as a worker of a Locust master
-    Swarm(swarm::Args),
     /// Race engines, or any servers: which is best, and how certain that is
     Race(Box<race::Args>),
     /// Compare an old and a new server: does a request cost more?
@@ -181,7 +178,6 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Load(args) => load::run(*args),
-        Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(&args),
         Command::Ab(args) => race::ab::run(&args),
         Command::Tune(args) => tune::run(&args),

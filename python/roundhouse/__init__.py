@@ -6,10 +6,6 @@
         print(server.host, server.port)
 
     trials = roundhouse.read_report("report.jsonl")   # a DataFrame, a row for each trial
-
-The users that a Locust master leads are in `roundhouse.locustfile` (pip install
-'roundhouse-server[locust]'), for `locust --master -f PATH StockUser`, where PATH is
-`roundhouse.LOCUSTFILE`.
 """
 
 import gzip
@@ -18,8 +14,6 @@ import os
 import shutil
 import subprocess
 import sysconfig
-
-LOCUSTFILE = os.path.join(os.path.dirname(__file__), "locustfile.py")
 
 
 def binary():

@@ -37,7 +37,6 @@ const LONG: &[&str] = &[
     "cli::it",
     "cli::experiments",
     "cli::pages",
-    "cli::swarm",
     "cli::media",
     "cli::web",
     "grade::servers",
@@ -51,7 +50,7 @@ const AT_ONCE: usize = 3;
 fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
         "cli::it" => Some(4),
-        "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" | "cli::swarm" => Some(2),
+        "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" => Some(2),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sys::process::Pid;
 use sys::signal::Signal;
-use testkit::{Ended, PATIENCE, Process, eventually, skip};
+use testkit::{Ended, PATIENCE, Process, eventually, locust, skip};
 
 use crate::Room;
 
@@ -100,11 +100,16 @@ fn has_apache() -> bool {
     found.is_ok()
 }
 
-/// Rows of the raw file about a web server and its clients.
-fn met(room: &Room, exhibit: &str) -> Vec<Value> {
+/// Rows of the raw file of that kind: `web` are about a web server and its clients.
+fn raw_rows(room: &Room, exhibit: &str, kind: &str) -> Vec<Value> {
     let raw = room.text(&format!("museum-{exhibit}.jsonl"));
     let rows = raw.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    rows.filter(|row| row["row"] == "web").collect()
+    rows.filter(|row| row["row"] == kind).collect()
+}
+
+/// Rows about a web server and its clients.
+fn met(room: &Room, exhibit: &str) -> Vec<Value> {
+    raw_rows(room, exhibit, "web")
 }
 
 /// Requests that the servers of that name answered.
@@ -131,6 +136,11 @@ fn servers_that_join_and_a_client_without_descriptors_are_kept_apart() {
     };
     assert!(holds("invalid"), "{}", found["findings"]);
     assert!(room.text("museum-three-servers.html").contains("one process"));
+    if locust().is_some() {
+        let runs = raw_rows(&room, "three-servers", "locust");
+        let requests = runs.iter().filter_map(|row| row["run"]["requests"].as_u64()).sum::<u64>();
+        assert!(requests > 0, "{runs:#?}");
+    }
 }
 
 /// Runs an exhibit in its smallest size; `wrong` must find nothing.

@@ -1,11 +1,11 @@
-//! Common generators (wrk, ab, h2load) find no error. One engine stands for all, because the suite
-//! `it` sends the same bytes, pipelined too, to each.
+//! Common generators (wrk, ab, h2load, Locust) find no error. One engine stands for all, because
+//! the suite `it` sends the same bytes, pipelined too, to each.
 
 use std::process::Command;
 
 use crate::server::Server;
 use crate::site::site;
-use testkit::{has, run};
+use testkit::{has, locust, run};
 
 /// The output of a generator, if it is installed.
 fn said(program: &str, args: &[&str], path: &str) -> Option<String> {
@@ -51,4 +51,18 @@ fn h2load_finds_no_error() {
     let Some(said) = said("h2load", &args, "/plaintext") else { return };
     let wanted = "400 total, 400 started, 400 done, 400 succeeded, 0 failed, 0 errored";
     assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
+fn locust_finds_no_error() {
+    let Some(locust) = locust() else { return };
+    let server = Server::open("epoll", &site(), &[]);
+    let users = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/programs/locustfile.py");
+    let mut command = Command::new(locust);
+    command.args(["-f", users, "--headless", "--json", "--users", "8", "--spawn-rate", "8"]);
+    let stats = run(command.args(["--run-time", "3s", "--host", &server.url("")])).success().out;
+    server.close();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&stats).expect("Locust's statistics");
+    let sum = |key: &str| rows.iter().filter_map(|row| row[key].as_u64()).sum::<u64>();
+    assert!(sum("num_requests") > 0 && sum("num_failures") == 0, "{stats}");
 }

@@ -148,11 +148,6 @@ impl Metric {
         !matches!(self, Metric::Cpu | Metric::Switches | Metric::Memory | Metric::ConnectionMemory)
     }
 
-    /// Whether the metric is a client's waiting time.
-    pub fn is_latency(self) -> bool {
-        matches!(self, Metric::P50 | Metric::P99 | Metric::P999 | Metric::Mean | Metric::Max)
-    }
-
     /// The words for a difference in the metric: (better, worse).
     pub fn words(self) -> (&'static str, &'static str) {
         match self {

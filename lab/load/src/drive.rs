@@ -48,7 +48,6 @@ pub use state::{Counts, FirstFailure};
 pub use windows::StressCounts;
 
 use crate::Instant;
-use crate::arrive::Arrive;
 use crate::faults::FaultKind;
 use crate::script::Script;
 use crate::stop::{Progress, Stop};
@@ -60,7 +59,6 @@ use meter::Histogram;
 use state::{Arrivals, Course, Net, Record};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::os::fd::AsFd;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
 use sys::{clock, limits};
@@ -75,9 +73,8 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 const ARRIVALS: usize = 64;
 /// The number of descriptors that this process needs besides its connections, chosen generously.
 const SPARE_FILES: u64 = 64;
-/// Epoll keys: connections from 0, idle connections from here, the bell at the very end.
+/// Epoll keys: connections from 0, idle connections from here.
 const IDLE_KEY: u64 = 1 << 32;
-const BELL_KEY: u64 = u64::MAX;
 
 /// A generator with its connections.
 pub struct Driver {
@@ -139,7 +136,7 @@ impl Driver {
     }
 
     /// Makes slots for this many connections, if there are fewer.
-    pub fn grow(&mut self, connections: usize) {
+    fn grow(&mut self, connections: usize) {
         let made = self.links.len();
         self.script.reserve(connections);
         self.links.extend((made..connections).map(|_| Link::default()));
@@ -164,59 +161,19 @@ impl Driver {
         self.settings
     }
 
-    /// Connections that are up, including those that the server's kernel has not answered yet.
-    pub fn connections(&self) -> usize {
-        self.net.up
-    }
-
     /// Idle connections: how many are up, and how many the server has closed.
     pub fn idle(&self) -> (usize, u64) {
         (self.net.idle.up(), self.net.idle.closed)
     }
 
     /// Users or sessions that are present.
-    pub fn users(&self) -> usize {
+    fn users(&self) -> usize {
         self.links.iter().filter(|link| link.rounds > 0).count()
     }
 
     /// From now on calls `observer` after every [`Settings::interval`].
     pub fn observe(&mut self, observer: Observer) {
         self.record.observer = Some(observer);
-    }
-
-    /// Wakes from waiting when `bell` is signalled; it stays readable until its owner clears it.
-    ///
-    /// # Errors
-    /// Those of the epoll.
-    pub fn listen_to(&mut self, bell: &sys::eventfd::EventFd) -> std::io::Result<()> {
-        self.net.epoll.add(bell.as_fd(), Interest::READ, BELL_KEY)
-    }
-
-    /// Replaces the arrival process by one that begins now. Present users stay.
-    pub fn set_arrivals(&mut self, mut arrive: Box<dyn Arrive>) {
-        let now = now();
-        arrive.start(now);
-        self.arrivals.arrive = arrive;
-        self.arrivals.started.get_or_insert(now);
-    }
-
-    /// Dismisses users until at most `users` are left, highest slots first. A user leaves once its
-    /// requests are answered.
-    pub fn send_home(&mut self, users: usize) {
-        let mut surplus = self.users().saturating_sub(users);
-        let now = now();
-        for at in (0..self.links.len()).rev() {
-            if surplus == 0 {
-                break;
-            }
-            if self.links[at].rounds > 0 {
-                surplus -= 1;
-                self.links[at].rounds = 0;
-                if self.links[at].outstanding == 0 {
-                    self.leave(at, now);
-                }
-            }
-        }
     }
 
     /// Starts the arrival process at `start`, which may lie slightly in the past. Without this call
@@ -483,10 +440,8 @@ impl Driver {
     /// Handles one ready descriptor.
     fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
         if ready.key >= IDLE_KEY {
-            if ready.key != BELL_KEY {
-                let (buffer, sealed) = (&mut self.net.buffer, &mut self.net.sealed);
-                self.net.idle.ready(ready.key, &self.net.epoll, buffer, sealed);
-            }
+            let (buffer, sealed) = (&mut self.net.buffer, &mut self.net.sealed);
+            self.net.idle.ready(ready.key, &self.net.epoll, buffer, sealed);
             return;
         }
         let at = ready.key as usize;

@@ -100,15 +100,6 @@ impl Faults {
         }
     }
 
-    /// The counts since an `earlier` state of the same list.
-    pub fn since(&self, earlier: &Faults) -> Faults {
-        let newer = |fault: &Fault| {
-            let count = fault.count - earlier.of(fault.kind);
-            (count > 0).then(|| Fault { count, ..fault.clone() })
-        };
-        Faults { list: self.list.iter().filter_map(newer).collect() }
-    }
-
     /// The number of faults of all kinds.
     pub fn total(&self) -> u64 {
         self.list.iter().map(|fault| fault.count).sum()

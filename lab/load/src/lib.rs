@@ -14,8 +14,6 @@
 //! - [`mod@run`] makes a measurement: warm-up, window, drain, audit, and the verdict on the
 //!   generator itself ([`health`], with [`calibrate`]).
 //! - [`search`] looks for the highest rate that meets an objective.
-//! - [`user_pool`] is the same generator under remote control: users come and go, and figures are
-//!   harvested at any time.
 //! - [`turns`] lets servers take turns under one generator, which resolves differences of a few
 //!   percent on a noisy machine.
 //! - [`record`] writes down a web server's own traffic, from which a load is made.
@@ -24,26 +22,6 @@
 //! The generator depends on no service and no engine: it learns about a server only from the wire
 //! and from `/proc`. Unanswered requests count, too: they are reported (`censored`, `lost`,
 //! `dropped`), widen the bounds of the audit, and keep their rank in every percentile.
-//!
-//! # A generator under remote control
-//!
-//! ```no_run
-//! use load::run::Workload;
-//! use load::user_pool::{PoolPlan, UserPool};
-//!
-//! let plan = PoolPlan::new("echo://127.0.0.1:6001".parse()?, Workload::Echo);
-//! let pool = UserPool::start(plan)?;      // probes the server, starts a thread; no users yet
-//! pool.set_users(100)?;                   // an absolute number, up or down, at any time
-//! std::thread::sleep(std::time::Duration::from_secs(3));
-//! let harvest = pool.harvest()?;          // everything since the last harvest
-//! for kind in &harvest.kinds {
-//!     println!("{}: {} right, {} wrong", kind.name, kind.tally.done, kind.tally.wrong);
-//! }
-//! pool.set_users(0)?;                     // users leave when they are answered
-//! let end = pool.end()?;                  // drains, audits, closes
-//! assert!(end.check.ok);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
 pub mod arrive;
 pub mod calibrate;
@@ -70,7 +48,6 @@ pub mod tally;
 pub mod timeline;
 pub mod tls;
 pub mod turns;
-pub mod user_pool;
 mod watch;
 mod websocket;
 pub mod work;
@@ -88,4 +65,3 @@ pub use script::Script;
 pub use slo::Slo;
 pub use stop::Stop;
 pub use turns::TurnsPlan;
-pub use user_pool::{PoolPlan, UserPool};

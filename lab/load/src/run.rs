@@ -11,7 +11,7 @@ mod workload;
 pub use failure::Failure;
 pub(crate) use sums::Sums;
 pub use workload::Workload;
-pub(crate) use workload::{audit, drive, script};
+pub(crate) use workload::{drive, script};
 
 use crate::Instant;
 use crate::calibrate::Baseline;

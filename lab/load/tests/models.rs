@@ -5,7 +5,6 @@ use load::drive::Settings;
 use load::null::NullServer;
 use load::parse::Scheme;
 use load::run::{Hooks, Window, Workload, run_with};
-use load::user_pool::{Behaviour, Harvest, PoolPlan, UserPool};
 use load::work::Think;
 use load::{Arrivals, Model, Plan, Report, search};
 use std::io::{Read, Write};
@@ -13,9 +12,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::eventfd::EventFd;
-use testkit::{Folder, PATIENCE, wait_for};
+use testkit::Folder;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -196,104 +195,6 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
     let seen = *seen.lock().expect("no panic");
     assert!(seen > 0 && seen <= report.requests_total, "{seen} {report}");
     assert_eq!(served.requests(), report.requests_total);
-}
-
-/// Harvests until `enough`, adding up the replies.
-fn harvest_until(crowd: &UserPool, sum: &mut u64, enough: impl Fn(&Harvest) -> bool) -> Harvest {
-    wait_for("the harvest", PATIENCE, || {
-        let harvest = crowd.harvest().expect("it runs");
-        *sum += harvest.tally.done;
-        enough(&harvest).then_some(harvest)
-    })
-}
-
-#[test]
-fn a_crowd_grows_shrinks_stops_and_starts() {
-    let served = Served::echo();
-    let target = format!("echo://{}", served.address).parse().expect("a target");
-    let crowd = UserPool::start(PoolPlan::new(target, Workload::Echo)).expect("a server");
-    let mut sum = 0;
-    assert_eq!(harvest_until(&crowd, &mut sum, |it| it.users == 0).tally.done, 0);
-    for users in [10, 3, 0, 0, 70, 1] {
-        crowd.set_users(users).expect("it runs");
-        let settled = |it: &Harvest| it.users == users && it.connections == users;
-        harvest_until(&crowd, &mut sum, |it| settled(it) && (users == 0 || it.tally.done > 0));
-        if users == 0 {
-            let harvest = harvest_until(&crowd, &mut sum, |it| it.outstanding == 0);
-            assert_eq!(harvest.users, 0);
-        }
-    }
-    let end = crowd.end().expect("it runs");
-    sum += end.harvest.tally.done;
-    assert!(end.check.ok && end.censored == 0, "{end:?}");
-    assert_eq!(end.harvest.kinds[0].name, "echo");
-    assert_eq!((sum, end.harvest.faults.is_empty()), (served.requests(), true));
-}
-
-#[test]
-fn an_open_crowd_has_a_rate_for_each_user() {
-    let served = Served::echo();
-    let target = format!("echo://{}", served.address).parse().expect("a target");
-    let mut plan = PoolPlan::new(target, Workload::Echo);
-    plan.behaviour = Behaviour::Open { rate_per_user: 10.0, constant: true, depth: 1 };
-    let crowd = UserPool::start(plan).expect("a server");
-    crowd.set_users(50).expect("it runs");
-    let (start, mut sum) = (Instant::now(), 0);
-    let mut kinds = 0;
-    while start.elapsed() < 400 * MS {
-        let harvest = crowd.harvest().expect("it runs");
-        sum += harvest.tally.done;
-        kinds += harvest.kinds[0].tally.done;
-        thread::sleep(20 * MS);
-    }
-    let most = start.elapsed().as_secs_f64() * 500.0 + 2.0;
-    let end = crowd.end().expect("it runs");
-    sum += end.harvest.tally.done;
-    kinds += end.harvest.kinds[0].tally.done;
-    // As many as were due, except in the last moments on a busy machine.
-    assert!(sum > 50 && (sum as f64) < most + 50.0, "{sum} of {most}");
-    assert_eq!((kinds, served.requests()), (sum, sum));
-}
-
-#[test]
-fn a_crowd_of_sessions_has_a_connection_for_each() {
-    let served = Served::echo();
-    let target = format!("echo://{}", served.address).parse().expect("a target");
-    let mut plan = PoolPlan::new(target, Workload::Echo);
-    plan.behaviour = Behaviour::Sessions {
-        rate_per_user: 50.0,
-        constant: true,
-        rounds: 3,
-        depth: 2,
-        think: Think::Fixed(MS),
-    };
-    let crowd = UserPool::start(plan).expect("a server");
-    crowd.set_users(4).expect("it runs");
-    let (mut sum, mut arrived) = (0, 0);
-    let end = Instant::now() + Duration::from_secs(30);
-    while arrived < 20 && Instant::now() < end {
-        let harvest = crowd.harvest().expect("it runs");
-        sum += harvest.tally.done;
-        arrived += harvest.tally.arrived;
-        assert_eq!(harvest.users, 4);
-        thread::sleep(5 * MS);
-    }
-    // No new sessions arrive; present ones send their requests.
-    crowd.set_users(0).expect("it runs");
-    let last = harvest_until(&crowd, &mut sum, |it| it.connections == 0 && it.outstanding == 0);
-    assert_eq!(last.users, 0);
-    let end = crowd.end().expect("it runs");
-    sum += end.harvest.tally.done;
-    assert!(sum >= 20 * 6 && sum.is_multiple_of(6), "{sum}");
-    assert_eq!((sum, end.harvest.faults.is_empty()), (served.requests(), true));
-}
-
-#[test]
-fn a_crowd_that_is_dropped_is_gone() {
-    let target = format!("echo://{}", mute()).parse().expect("a target");
-    let crowd = UserPool::start(PoolPlan::new(target, Workload::Echo)).expect("a server");
-    crowd.set_users(5).expect("it runs");
-    drop(crowd);
 }
 
 /// A server that needs 4 ms for each request, one after the other: at most 250 a second.

@@ -9,7 +9,6 @@
 mod files;
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// The reason why a tree cannot be read.
 #[derive(Debug, derive_more::Display)]
@@ -241,13 +240,6 @@ impl Memory {
 }
 
 impl std::error::Error for ProcError {}
-
-/// CPU time of each thread of a process, nanoseconds, where the kernel counts it; without a process
-/// there is none.
-pub fn thread_times(pid: u32) -> BTreeMap<u32, u64> {
-    let tids = files::tasks(pid).unwrap_or_default().into_iter();
-    tids.filter_map(|tid| Some((tid, files::schedstat(pid, tid)?[0]))).collect()
-}
 
 #[cfg(test)]
 mod tests;

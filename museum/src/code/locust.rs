@@ -43,12 +43,10 @@ pub struct FirstError {
     pub words: String,
 }
 
-/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, separated by colons, or the one
-/// on the path.
+/// The program at the path in `ROUNDHOUSE_LOCUST`, or else the one on the search path.
 pub fn program() -> Option<PathBuf> {
-    let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
-    let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);
-    named.filter(|it| it.is_file()).or_else(|| which::which("locust").ok())
+    let named = std::env::var_os("ROUNDHOUSE_LOCUST").map(PathBuf::from);
+    named.filter(|path| path.is_file()).or_else(|| which::which("locust").ok())
 }
 
 pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {

@@ -69,6 +69,17 @@ pub fn has(name: &str) -> bool {
     is_here
 }
 
+/// Locust: the program at the path in `ROUNDHOUSE_LOCUST`, or on the search path; skips without it.
+#[track_caller]
+pub fn locust() -> Option<PathBuf> {
+    let named = std::env::var_os("ROUNDHOUSE_LOCUST").map(PathBuf::from);
+    let found = named.filter(|path| path.is_file()).or_else(|| program("locust"));
+    if found.is_none() {
+        skip("locust");
+    }
+    found
+}
+
 /// The browser; skips where there is none.
 #[track_caller]
 pub fn chromium() -> Option<PathBuf> {

@@ -18,7 +18,7 @@ mod wave;
 
 pub use folder::{Folder, nameless};
 pub use in_process::{serve, serve_by, talk};
-pub use lacks::{chromium, example, has, has_uring, program, skip};
+pub use lacks::{chromium, example, has, has_uring, locust, program, skip};
 pub use process::{Ended, Process, run};
 pub use server::Server;
 pub use terminal::Terminal;

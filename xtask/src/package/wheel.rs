@@ -27,11 +27,8 @@ pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
 fn files(parts: &Parts, stem: &str, platform: &str) -> anyhow::Result<Files> {
     let mut files = Files::default();
     let root = crate::root();
-    let module = [("__init__.py", "python/roundhouse"), ("locustfile.py", "lab/swarm")];
-    for (name, folder) in module {
-        let text = fs::read(root.join(folder).join(name)).with_context(|| name)?;
-        files.add(&format!("roundhouse/{name}"), 0o644, text);
-    }
+    let module = "python/roundhouse/__init__.py";
+    files.add("roundhouse/__init__.py", 0o644, fs::read(root.join(module)).context(module)?);
     files.add(&format!("{stem}.data/scripts/roundhouse"), 0o755, parts.binary.clone());
     parts.share(&mut files, &format!("{stem}.data/data/share/"))?;
     let info = format!("{stem}.dist-info");
@@ -52,8 +49,7 @@ fn files(parts: &Parts, stem: &str, platform: &str) -> anyhow::Result<Files> {
          Summary: One service on every server architecture, and races between them\n\
          License-Expression: MIT OR Apache-2.0\nLicense-File: LICENSE-MIT\n\
          License-File: LICENSE-APACHE\nRequires-Python: >=3.9\nProvides-Extra: pandas\n\
-         Requires-Dist: pandas; extra == \"pandas\"\nProvides-Extra: locust\n\
-         Requires-Dist: locust; extra == \"locust\"\n\
+         Requires-Dist: pandas; extra == \"pandas\"\n\
          Description-Content-Type: text/markdown\n\n{readme}",
         parts.version
     );

@@ -53,7 +53,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("media", "seam wire memory stats web", "sim"),
     ("meter", "sys", ""),
     ("load", "clock language wire sys meter stats", "testkit"),
-    ("swarm", "load meter", "stats"),
     ("lab", "language meter stats sys", ""),
     ("peers", "lab", "testkit"),
     ("document", "", ""),
@@ -92,8 +91,8 @@ const RUNTIMES: &[&str] = &[
     "may",
     "embassy-executor",
 ];
-/// The members that may use one: foreign servers are async, and so is the swarm's client.
-const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
+/// The members that may use one: foreign servers are async.
+const RUNTIME_USERS: &[&str] = &["peers"];
 
 /// Crates where bytes and `now` go in, and bytes and a deadline come out.
 const SANS_IO: &[&str] = &[

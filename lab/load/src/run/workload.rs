@@ -152,7 +152,7 @@ const AUDIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends the script's final request on a fresh connection and returns its verdict; `others` are the
 /// totals of further threads, for which `script` judges too.
-pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
+pub(super) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
     if script.audit().is_empty() {
         return script.verdict(b"", others);
     }
