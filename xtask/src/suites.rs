@@ -33,14 +33,8 @@ const CALM: &[(&str, &str)] = &[
 ];
 
 /// The longest suites, in the order in which they start.
-const LONG: &[&str] = &[
-    "cli::it",
-    "cli::experiments",
-    "cli::pages",
-    "cli::media",
-    "cli::web",
-    "grade::servers",
-];
+const LONG: &[&str] =
+    &["cli::it", "cli::experiments", "cli::pages", "cli::media", "cli::web", "grade::servers"];
 
 /// The number of suites that run at once.
 const AT_ONCE: usize = 3;
