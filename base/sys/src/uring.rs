@@ -15,6 +15,7 @@ mod flights;
 mod port;
 mod refusal;
 mod setup;
+mod watch;
 
 use std::io;
 use std::marker::PhantomData;
@@ -32,6 +33,7 @@ use flights::{Message, Receiving, Sending, Slots, Spare};
 pub use port::{Port, PortGuard};
 pub use refusal::{Call, Refusal};
 pub use setup::{BadFlags, FLAGS, Feature, Flag, Flags, Setup};
+use watch::Watching;
 
 /// A completion as delivered by the kernel; [`Uring::completion`] interprets it.
 pub type Raw = cqueue::Entry;
@@ -146,6 +148,7 @@ pub struct Uring {
     spare: Spare,
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
+    watches: Slots<Watching>,
     /// The buffer for the next peer's address while a one-shot accept is armed.
     caller: Option<Box<Caller>>,
     /// A registered descriptor is only valid on its own thread.
@@ -196,6 +199,7 @@ impl Uring {
             spare: Spare::new(),
             sends: Slots::new(),
             receives: Slots::new(),
+            watches: Slots::new(),
             caller: None,
             _thread: PhantomData,
         };
@@ -302,6 +306,7 @@ impl Uring {
 
     /// Cancels everything in flight on `fd`.
     pub fn cancel_all(&mut self, fd: BorrowedFd<'_>) {
+        self.end_watches(fd);
         let builder = types::CancelBuilder::fd(types::Fd(fd.as_raw_fd())).all();
         self.push(opcode::AsyncCancel2::new(builder).build().user_data(tag(KIND_QUIET, 0)));
     }
@@ -316,29 +321,6 @@ impl Uring {
     /// Submits a no-op, whose completion wakes a waiting thread.
     pub fn knock(&mut self) {
         self.push(opcode::Nop::new().build().user_data(tag(KIND_QUIET, 0)));
-    }
-
-    /// Watches a descriptor for readability until cancelled (`IORING_POLL_ADD_MULTI`, 5.13).
-    pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
-        self.poll(fd, token, true)
-    }
-
-    /// Watches a descriptor until it is readable.
-    pub fn watch_once(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
-        self.poll(fd, token, false)
-    }
-
-    fn poll(&mut self, fd: BorrowedFd<'_>, token: u64, multi: bool) -> Armed {
-        let fd = types::Fd(fd.as_raw_fd());
-        let entry = opcode::PollAdd::new(fd, libc::POLLIN as u32).multi(multi).build();
-        self.arm(entry, tag(KIND_READY, token))
-    }
-
-    /// Waits until a socket accepts output, for callers that send by system calls.
-    pub fn watch_writable(&mut self, fd: BorrowedFd<'_>, token: u64) -> Armed {
-        let fd = types::Fd(fd.as_raw_fd());
-        let entry = opcode::PollAdd::new(fd, libc::POLLOUT as u32).build();
-        self.arm(entry, tag(KIND_WRITABLE, token))
     }
 
     /// The bytes of a receive.
@@ -402,7 +384,7 @@ impl Uring {
                 Completion::Accepted { token, result, more }
             }
             KIND_READY => Completion::Ready { token, more },
-            KIND_WRITABLE => Completion::Writable { token },
+            KIND_WRITABLE => self.writable(token as u32, raw),
             _ => Completion::Quiet,
         }
     }

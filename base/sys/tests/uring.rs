@@ -1,6 +1,6 @@
 //! Rings over real sockets: every way to receive and to accept, and every flag switched off.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -164,4 +164,67 @@ fn clamp_shortens_a_queue() {
     }
     let flags = Flags::ALL.without(Flag::Clamp);
     assert!(Uring::new(&Setup { flags, ..long }).is_err());
+}
+
+/// A peer that has ended its output still takes input: the wait for room is quiet until there is
+/// some, once and again, and a peer that is gone ends it.
+#[test]
+fn a_half_closed_peer_takes_output_when_it_reads() {
+    for is_half_closed in [false, true] {
+        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let (mut near, mut far) = pair();
+        far.set_nonblocking(true).unwrap();
+        if is_half_closed {
+            near.shutdown(Shutdown::Write).unwrap();
+        }
+        let mut batch = Vec::new();
+        for round in 0..3 {
+            let mut written = 0;
+            while let Ok(len) = far.write(&[0; 1 << 16]) {
+                written += len;
+            }
+            ring.watch_writable(far.as_fd(), TOKEN);
+            let (begin, mut count) = (Instant::now(), 0);
+            while begin.elapsed() < Duration::from_millis(200) {
+                ring.wait(Some(Duration::from_millis(50)), &mut batch).unwrap();
+                for raw in batch.drain(..) {
+                    let said = ring.completion(&raw);
+                    assert!(matches!(said, Completion::Quiet), "round {round}: {said:?}");
+                    count += 1;
+                }
+            }
+            assert!(count <= 4, "round {round}: {count} completions of a full socket");
+            let mut scratch = vec![0; 1 << 16];
+            while written > 0 {
+                written -= near.read(&mut scratch).unwrap();
+            }
+            let said = next(&mut ring, &mut batch);
+            assert!(matches!(said, Completion::Writable { token: TOKEN }), "{round}: {said:?}");
+        }
+        while far.write(&[0; 1 << 16]).is_ok() {}
+        ring.watch_writable(far.as_fd(), TOKEN);
+        drop(near);
+        let said = next(&mut ring, &mut batch);
+        assert!(matches!(said, Completion::Writable { token: TOKEN }), "gone: {said:?}");
+    }
+}
+
+/// A wait for output that is cancelled ends, of a half-closed peer too.
+#[test]
+fn a_wait_for_output_can_be_cancelled() {
+    for is_half_closed in [false, true] {
+        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let (near, mut far) = pair();
+        far.set_nonblocking(true).unwrap();
+        while far.write(&[0; 1 << 16]).is_ok() {}
+        if is_half_closed {
+            near.shutdown(Shutdown::Write).unwrap();
+        }
+        ring.watch_writable(far.as_fd(), TOKEN);
+        let mut batch = Vec::new();
+        ring.wait(Some(Duration::from_millis(50)), &mut batch).unwrap();
+        ring.cancel_all(far.as_fd());
+        let said = next(&mut ring, &mut batch);
+        assert!(matches!(said, Completion::Writable { token: TOKEN }), "{said:?}");
+    }
 }

@@ -87,7 +87,9 @@ groups! { $
         vanished: who_vanished_is_asked_for, replies_to_who_vanished;
         drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
         handover: who_is_inside_stays;
-        web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
+        web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system,
+            a_half_closed_client_waits_for_free;
+        slow: a_half_closed_reader_waits_for_free;
         status: counts_agree_with_what_was_served;
         websocket: requests_in_messages;
     }
@@ -186,8 +188,8 @@ groups! { $
     /// The addition to `rare` if a switch changes how bytes are moved.
     moves {
         probe: splits_at_every_byte, half_close, great_replies;
-        slow: a_slow_reader_gets_every_byte;
-        web: the_same_answers, a_great_file_to_a_slow_reader;
+        slow: a_slow_reader_gets_every_byte, a_half_closed_reader_waits_for_free;
+        web: the_same_answers, a_great_file_to_a_slow_reader, a_half_closed_client_waits_for_free;
     }
 
     /// Arms that start a worker for each connection.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::arms::Arm;
 use crate::harness::{Client, PATIENCE, Raise, Server, ms};
 use crate::market::book;
+use crate::web::idle_cpu;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
 const STOCKS: u32 = 20_000;
@@ -67,6 +68,22 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert_eq!(slow.rest(), b"");
     // A loop that sleeps through landings would take minutes.
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+/// Replies from memory wait for a client that has ended its output: the wait costs no CPU, and the
+/// client gets all of them when it reads.
+pub fn a_half_closed_reader_waits_for_free(arm: &Arm) {
+    let text = book(STOCKS, 1_000_000);
+    let server = arm.book(&text).start();
+    let mut client = server.client();
+    client.narrow(16 * 1024);
+    client.send("show\n".repeat(20));
+    client.finish();
+    let cpu = idle_cpu(&server);
+    assert!(cpu < ms(100), "{cpu:?} of CPU in a second for a client that does not read");
+    assert_eq!(client.rest().len(), 20 * (text.len() + 1));
+    drop(client);
+    server.stop();
 }
 
 /// The server disconnects a client that reads steadily but below the minimum rate, before the

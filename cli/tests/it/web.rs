@@ -415,6 +415,41 @@ pub fn the_slow_are_told(arm: &Arm) {
     server.stop();
 }
 
+/// A client that ends its output and does not read yet costs no CPU, and gets the whole file when it
+/// reads (RFC 9112 9.6: a half close is no loss of interest).
+pub fn a_half_closed_client_waits_for_free(arm: &Arm) {
+    const LEN: u64 = 60 << 20;
+    let folder = Folder::new();
+    let root = site(&folder);
+    let great = File::create(folder.path().join("site/great")).expect("a temporary directory");
+    great.set_len(LEN).expect("a file with a hole");
+    let server = serve(arm, &root, &[]);
+    let mut client = server.client();
+    client.narrow(64 * 1024);
+    client.send(get("/great", "Connection: close\r\n"));
+    client.finish();
+    let cpu = idle_cpu(&server);
+    assert!(cpu < ms(100), "{cpu:?} of CPU in a second for a client that does not read");
+    let mut len = 0;
+    while client.try_receive().expect("the file") {
+        len += client.take().len() as u64;
+        let wait = if len < 1 << 20 { ms(2) } else { ms(0) };
+        std::thread::sleep(wait);
+    }
+    assert!(len > LEN && len < LEN + 1000, "{len} bytes with the head");
+    drop(client);
+    server.stop();
+}
+
+/// The CPU time that the server takes in a second, after the current burst of work.
+pub fn idle_cpu(server: &Server) -> Duration {
+    std::thread::sleep(ms(200));
+    let family = server.family();
+    let before = family.cpu();
+    std::thread::sleep(ms(1000));
+    family.cpu().saturating_sub(before)
+}
+
 /// Every request has its line, also those of the last moment before a stop.
 pub fn no_line_of_the_log_is_lost(arm: &Arm) {
     let folder = Folder::new();

@@ -125,6 +125,11 @@ impl<T> Slots<T> {
         thing.expect("a completion is of what is in flight")
     }
 
+    /// All operations in flight.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten()
+    }
+
     /// Leaks everything until the process ends.
     pub(super) fn leak(&mut self) {
         std::mem::forget(std::mem::take(&mut self.slots));
