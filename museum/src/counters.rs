@@ -4,6 +4,7 @@
 //! the kernel's Documentation/networking/snmp_counter.rst). They cover the whole network namespace,
 //! other programs included. A counter that this kernel lacks is absent.
 
+use lab::machine::kernel_count;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -32,7 +33,7 @@ pub fn read() -> Counters {
 
 fn parse(text: &str) -> Counters {
     let found = |(name, prefix, kernel): (&str, &str, &str)| {
-        Some((name.to_string(), named(text, prefix, kernel)?))
+        Some((name.to_string(), kernel_count(text, prefix, kernel)?))
     };
     NAMES.into_iter().filter_map(found).collect()
 }
@@ -78,14 +79,6 @@ pub fn queue_limit() -> Option<u32> {
 
 fn setting(path: &str) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// The number under `name` in the pair of lines that begin with `prefix`.
-fn named(text: &str, prefix: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter(|line| line.starts_with(prefix));
-    let (names, numbers) = (lines.next()?, lines.next()?);
-    let at = names.split_whitespace().position(|word| word == name)?;
-    numbers.split_whitespace().nth(at)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::results::{self, Results};
 use minijinja::value::{Object, ObjectRepr, Rest, Value};
 use minijinja::{Environment, Error, State};
 use stats::{Comparison, median, median_interval, words};
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,15 +125,16 @@ pub fn add(environment: &mut Environment<'static>, results: &Arc<Results>) {
 
 fn of_cells(environment: &mut Environment<'static>, results: &Arc<Results>) {
     let all = results.clone();
-    environment.add_function("of", move |state: &State, figure: &str, named: Rest<Value>| {
-        let [arm, point] = place(state, &named);
+    let of = move |state: &State, figure: &str, named: &[Value]| {
+        let [arm, point] = place(state, named);
         list(all.of(figure, &arm, &point))
+    };
+    let shown = of.clone();
+    environment.add_function("of", move |state: &State, figure: &str, named: Rest<Value>| {
+        of(state, figure, &named)
     });
-    let all = results.clone();
     environment.add_function("shown", move |state: &State, figure: &str, named: Rest<Value>| {
-        let [arm, point] = place(state, &named);
-        let values: Vec<f64> = all.of(figure, &arm, &point).into_iter().flatten().collect();
-        text(said(&values))
+        text(said(&measured(&shown(state, figure, &named))))
     });
     let all = results.clone();
     environment.add_function("has", move |state: &State, named: Rest<Value>| {
@@ -316,41 +318,43 @@ fn of_lists(environment: &mut Environment<'static>) {
     });
 }
 
+/// The item of a list that ranks highest, if one has a rank.
+fn best<K: PartialOrd>(list: &Value, rank: impl Fn(&Value) -> Option<K>) -> Value {
+    let ranked = items(list).into_iter().filter_map(|it| Some((rank(&it)?, it)));
+    let best = ranked.max_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
+    best.map_or(Value::from(()), |it| it.1)
+}
+
+/// The number at a place of a row.
+fn cell(row: &Value, at: usize) -> Option<f64> {
+    items(row).get(at).and_then(float)
+}
+
 fn of_choice(environment: &mut Environment<'static>) {
-    // The ratio that is farthest from 1.
-    environment.add_function("farthest", |values: &Value| {
-        let far = |it: &Value| float(it).map(|ratio| ratio.ln().abs());
-        let all = items(values).into_iter().filter(|it| far(it).is_some());
-        let cmp = |a: &Value, b: &Value| far(a).unwrap_or(0.0).total_cmp(&far(b).unwrap_or(0.0));
-        all.max_by(cmp).unwrap_or(Value::from(()))
-    });
-    // The same of the second items of rows, and their product.
-    environment.add_function("farthest_row", |rows: &Value| {
-        let far = |row: &Value| items(row).get(1).and_then(float).map(|it| it.ln().abs());
-        let cmp = |a: &Value, b: &Value| far(a).unwrap_or(0.0).total_cmp(&far(b).unwrap_or(0.0));
-        items(rows).into_iter().max_by(cmp).unwrap_or(Value::from(()))
-    });
+    // The ratio that is farthest from 1; the same of the second items of rows, and their product.
+    let far = |ratio: f64| ratio.ln().abs();
+    environment
+        .add_function("farthest", move |values: &Value| best(values, |it| float(it).map(far)));
+    environment
+        .add_function("farthest_row", move |rows: &Value| best(rows, |row| cell(row, 1).map(far)));
     environment.add_function("product", |rows: &Value| {
-        let all = items(rows);
-        let factors = all.iter().filter_map(|row| items(row).get(1).and_then(float));
-        number(Some(factors.product()))
+        number(Some(items(rows).iter().filter_map(|row| cell(row, 1)).product()))
     });
     // The number that is farthest from 0.
     environment.add_function("utmost", |values: &Value| {
-        let values = measured(values).into_iter();
-        number(values.max_by(|a, b| a.abs().total_cmp(&b.abs())))
+        number(float(&best(values, |it| float(it).map(f64::abs))))
     });
     // The list whose median is largest.
     environment.add_function("widest", |lists: &Value| {
-        let middle = |it: &Value| {
+        best(lists, |it| {
             let values = measured(it);
-            (median(&values).unwrap_or(f64::NEG_INFINITY), values.iter().sum::<f64>())
-        };
-        let cmp = |a: &Value, b: &Value| {
-            let [a, b] = [middle(a), middle(b)];
-            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
-        };
-        items(lists).into_iter().max_by(cmp).unwrap_or(Value::from(()))
+            Some((median(&values).unwrap_or(f64::NEG_INFINITY), values.iter().sum::<f64>()))
+        })
+    });
+    // The item of a list of lists whose number at `at` is largest, or smallest.
+    environment.add_function("top", |rows: &Value, at: usize| best(rows, |it| cell(it, at)));
+    environment.add_function("bottom", |rows: &Value, at: usize| {
+        best(rows, |row| cell(row, at).map(|it| -it))
     });
 }
 
@@ -358,7 +362,7 @@ fn of_choice(environment: &mut Environment<'static>) {
 fn of_rows(environment: &mut Environment<'static>) {
     // Rows in the order of their number at `at`, the largest first.
     environment.add_function("ranked", |rows: &Value, at: usize| {
-        let rank = |row: &Value| items(row).get(at).and_then(float).unwrap_or(f64::NEG_INFINITY);
+        let rank = |row: &Value| cell(row, at).unwrap_or(f64::NEG_INFINITY);
         let mut rows = items(rows);
         rows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
         Value::from(rows)
@@ -397,16 +401,6 @@ fn of_rows(environment: &mut Environment<'static>) {
         };
         Value::from(items(points).iter().map(point).collect::<Vec<_>>())
     });
-    // The item of a list of lists whose number at `at` is largest, or smallest.
-    environment.add_function("top", |rows: &Value, at: usize| by(rows, at, 1.0));
-    environment.add_function("bottom", |rows: &Value, at: usize| by(rows, at, -1.0));
-}
-
-fn by(rows: &Value, at: usize, sign: f64) -> Value {
-    let rank = |row: &Value| items(row).get(at).and_then(float).map(|it| it * sign);
-    let known = items(rows).into_iter().filter(|row| rank(row).is_some());
-    let cmp = |a: &Value, b: &Value| rank(a).unwrap_or(0.0).total_cmp(&rank(b).unwrap_or(0.0));
-    known.max_by(cmp).unwrap_or(Value::from(()))
 }
 
 fn forms(environment: &mut Environment<'static>) {

@@ -10,8 +10,9 @@ use crate::law::syn_steps;
 use crate::query;
 use crate::results::Results;
 use crate::stage::Settings;
+use crate::text::{self, NOT_MEASURED};
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, escape_formatter};
+use minijinja::{Environment, Error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,12 +34,7 @@ pub(crate) struct Scope {
 impl Scope {
     /// The visitor's choices and the published figures, with queries over `results`.
     pub fn new(settings: &Settings, results: &Arc<Results>) -> Scope {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_formatter(|out, state, value| match value.is_none() {
-            true => Err(Error::new(ErrorKind::UndefinedError, "not measured")),
-            false => escape_formatter(out, state, value),
-        });
+        let mut environment = text::environment(false);
         query::add(&mut environment, results);
         sizes(&mut environment, settings);
         ticks::add(&mut environment);
@@ -116,7 +112,7 @@ impl Scope {
     /// If it is wrong, or names what is not set.
     pub fn text(&self, template: &str) -> Result<Option<String>, Fault> {
         match self.environment.render_str(template, Value::from(self.values.clone())) {
-            Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),
+            Ok(text) => Ok(Some(text::folded(&text))),
             Err(why) if is_unmeasured(&why) => Ok(None),
             Err(why) => Err(Fault::Text(format!("{why:#}: {template}"))),
         }
@@ -160,7 +156,7 @@ impl Scope {
 
 fn is_unmeasured(why: &Error) -> bool {
     let detail = why.detail().unwrap_or_default();
-    detail == "not measured" || detail.contains("unsupported types") && detail.contains("none")
+    detail == NOT_MEASURED || detail.contains("unsupported types") && detail.contains("none")
 }
 
 /// The functions of the visitor's choices: blocks, crowds, lengths.

@@ -150,6 +150,28 @@ impl Expectation {
 /// The values that templates may use.
 pub(crate) type Values = BTreeMap<String, serde_json::Value>;
 
+/// The reason why a template has no text.
+pub(crate) const NOT_MEASURED: &str = "not measured";
+
+/// An environment in which unknown names and values that were not measured are errors.
+pub(crate) fn environment(is_korean: bool) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_formatter(move |out, state, value| match value.as_str() {
+        _ if value.is_none() => Err(Error::new(ErrorKind::UndefinedError, NOT_MEASURED)),
+        Some(text) if is_korean => {
+            escape_formatter(out, state, &Value::from(language::tr(text).as_ref()))
+        }
+        _ => escape_formatter(out, state, value),
+    });
+    environment
+}
+
+/// A text on one line.
+pub(crate) fn folded(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Fills templates.
 pub(crate) struct Filler {
     environment: Environment<'static>,
@@ -159,17 +181,7 @@ pub(crate) struct Filler {
 
 impl Filler {
     pub fn new(values: &Values, is_korean: bool) -> Filler {
-        let mut environment = Environment::new();
-        environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_formatter(move |out, state, value| match value.as_str() {
-            _ if value.is_none() => {
-                Err(Error::new(ErrorKind::UndefinedError, "a value that was not measured"))
-            }
-            Some(text) if is_korean => {
-                escape_formatter(out, state, &Value::from(language::tr(text).as_ref()))
-            }
-            _ => escape_formatter(out, state, value),
-        });
+        let mut environment = environment(is_korean);
         if is_korean {
             environment.add_filter("join", |items: Vec<Value>, joint: &str| {
                 let items = items.iter().map(|it| language::tr(&it.to_string()).into_owned());
@@ -186,7 +198,7 @@ impl Filler {
     pub fn fill(&self, template: &str) -> Result<String, Fault> {
         let filled = self.environment.render_str(template, self.values.clone());
         let text = filled.map_err(|why| Fault::Text(format!("{why:#}: {template}")))?;
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = folded(&text);
         Ok(if self.is_korean { language::with_particles(text) } else { text })
     }
 

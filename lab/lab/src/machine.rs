@@ -10,7 +10,7 @@ mod kernel;
 
 pub use conditions::{Conditions, Watch};
 pub use hiccups::Hiccups;
-pub use kernel::Counters;
+pub use kernel::{Counters, named as kernel_count};
 
 use serde::{Deserialize, Serialize};
 use std::time::SystemTime;

@@ -32,7 +32,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use words::Request;
 
-pub(crate) use words::pin;
+pub use words::pin;
 
 /// The time limit for a server's end.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -122,6 +122,15 @@ impl TreeCost {
         self.processes.iter().map(|process| process.pid)
     }
 
+    /// Every thread: its process, its number, its context switches so far.
+    pub fn threads(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+        let of = |process: &ProcessCost, it: &ThreadCost| {
+            (process.pid, it.tid, it.voluntary + it.involuntary)
+        };
+        let all = self.processes.iter();
+        all.flat_map(move |process| process.threads.iter().map(move |it| of(process, it)))
+    }
+
     /// The resource use since an `earlier` reading of the same tree.
     pub fn since(&self, earlier: &TreeCost) -> Cost {
         let mut cost = Cost {

@@ -167,11 +167,9 @@ where
     each(process_time().saturating_sub(start), turns * GENERATIONS)
 }
 
-/// Memory of this process, kilobytes (proc_pid_status(5), `VmRSS`).
+/// Memory of this process, kilobytes.
 fn resident_kb() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|it| it.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
+    meter::proc::Memory::read(std::process::id()).map_or(0.0, |it| it.rss_kb as f64)
 }
 
 /// A source that times every allocation.

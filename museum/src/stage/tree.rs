@@ -7,6 +7,7 @@
 //! connection. Spare workers live for at least a second, because their supervisors check once a
 //! second.
 
+use meter::TreeCost;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -149,22 +150,16 @@ fn tree(root: u32) -> Tree {
     found
 }
 
-/// Context switches of all threads in the tree below `root`.
-pub fn switches(root: u32) -> Switches {
-    let mut sum = Switches::default();
-    for (pid, tids) in tree(root) {
-        for tid in tids {
-            let path = format!("/proc/{pid}/task/{tid}/status");
-            let text = fs::read_to_string(path).unwrap_or_default();
-            let lines = text.lines().filter_map(|line| line.split_once("ctxt_switches:"));
-            let count: u64 = lines.filter_map(|(_, it)| it.trim().parse::<u64>().ok()).sum();
+impl Switches {
+    /// Those of all threads of a tree.
+    pub fn of(tree: &TreeCost) -> Switches {
+        let mut sum = Switches::default();
+        for (pid, tid, count) in tree.threads() {
             if pid == tid { sum.processes += count } else { sum.threads += count }
         }
+        sum
     }
-    sum
-}
 
-impl Switches {
     /// Both together.
     pub fn all(self) -> u64 {
         self.processes + self.threads
@@ -211,9 +206,10 @@ mod tests {
     fn this_process_is_a_tree_that_switches() {
         let own = std::process::id();
         assert!(tree(own).get(&own).is_some_and(|tids| tids.contains(&own)));
-        let (before, all) = (switches(own), machine_switches());
+        let switches = || Switches::of(&TreeCost::read(own).expect("it lives"));
+        let (before, all) = (switches(), machine_switches());
         std::thread::sleep(Duration::from_millis(20));
-        let gained = switches(own).since(before);
+        let gained = switches().since(before);
         assert!(gained.processes + gained.threads > 0, "this thread slept");
         assert!(machine_switches() > all, "and the machine has counted it");
     }

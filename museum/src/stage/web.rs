@@ -13,6 +13,7 @@ use lab::cost::CostWatch;
 use lab::load::Load;
 use lab::machine::{Conditions, Watch};
 use lab::plan::Arm;
+use lab::runner::pin;
 use lab::server::{Process, Server};
 use meter::TreeCost;
 use serde::{Deserialize, Serialize};
@@ -286,7 +287,7 @@ impl Stage<'_> {
         let mut command = self.pinned(true);
         command.extend(clients.command(&self.settings.exe, &up.server.address));
         let (kernel, machine) = (counters::read(), tree::machine_switches());
-        let (before, switches) = (TreeCost::read(root).map_err(gone)?, tree::switches(root));
+        let before = TreeCost::read(root).map_err(gone)?;
         up.cost.mark();
         let watcher = Watcher::start(root, clients.warmup);
         let begun = Instant::now();
@@ -295,8 +296,8 @@ impl Stage<'_> {
         let look = |program: &Process| {
             if clients.mix.is_some() && looked.elapsed() > LOOK {
                 // The last look before its end is the best that can be had.
-                let now = tree::switches(program.id());
-                own = if now.all() > 0 { now } else { own };
+                let now = TreeCost::read(program.id()).map(|it| Switches::of(&it));
+                own = now.ok().filter(|it| it.all() > 0).unwrap_or(own);
                 looked = Instant::now();
             }
         };
@@ -309,7 +310,7 @@ impl Stage<'_> {
             Some(life) => life.user_ns + life.system_ns,
             None => after.since(&before).cpu_ns,
         };
-        let switches = tree::switches(root).since(switches);
+        let switches = Switches::of(&after).since(Switches::of(&before));
         let machine = tree::machine_switches().zip(machine).map_or(0, |(a, b)| a - b);
         let rest_switches = machine.saturating_sub(switches.all() + own.all());
         let kernel = counters::since(&kernel);
@@ -341,9 +342,7 @@ impl Stage<'_> {
     pub(crate) fn pinned(&self, client: bool) -> Vec<String> {
         let Some(placement) = &self.placement else { return Vec::new() };
         let (server, other) = placement.cores(false);
-        let core = if client { other } else { server };
-        let exe = self.settings.exe.display().to_string();
-        [exe, "pin".to_string(), core.to_string(), "--".to_string()].to_vec()
+        pin(&self.settings.exe, if client { other } else { server })
     }
 }
 

@@ -65,8 +65,9 @@ impl Counters {
     }
 }
 
-/// The number under `name` in the pair of lines that begin with `prefix`.
-fn named(text: &str, prefix: &str, name: &str) -> Option<u64> {
+/// The number under `name` in the pair of lines that begin with `prefix`; `None` if this kernel
+/// does not count it.
+pub fn named(text: &str, prefix: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(prefix));
     let (names, numbers) = (lines.next()?, lines.next()?);
     let at = names.split_whitespace().position(|word| word == name)?;

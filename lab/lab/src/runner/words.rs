@@ -32,7 +32,7 @@ impl<'a> Request<'a> {
 }
 
 /// The command prefix that pins a command to one core.
-pub(crate) fn pin(exe: &Path, core: usize) -> Vec<String> {
+pub fn pin(exe: &Path, core: usize) -> Vec<String> {
     [&exe.display().to_string(), "pin", &core.to_string(), "--"].map(String::from).to_vec()
 }
 
