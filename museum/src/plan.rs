@@ -7,7 +7,8 @@ use crate::exhibit::Fault;
 use crate::results::Results;
 use crate::scope::{Loops, Scope};
 use crate::stage::Settings;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
 /// The plan of an exhibit.
@@ -23,18 +24,23 @@ pub(crate) struct Plan {
     /// Its measurements, one after another.
     pub measure: Vec<Measure>,
     /// Further names, of what was measured.
+    #[serde(deserialize_with = "named")]
     pub lets: Named<Value>,
     /// Values for the words.
+    #[serde(deserialize_with = "named")]
     pub values: Named<Value>,
     /// Rows.
     pub tables: Vec<Rows>,
     /// Further columns, by part.
+    #[serde(deserialize_with = "named")]
     pub heads: Named<String>,
     /// Names of the positions on a horizontal axis, by part.
+    #[serde(deserialize_with = "named")]
     pub names: Named<Value>,
     /// Lines, bars and marks.
     pub series: Vec<Drawing>,
     /// The numbers of the expectations.
+    #[serde(deserialize_with = "named")]
     pub findings: Named<Value>,
     /// Facts beside those of the text.
     pub facts: Vec<Fact>,
@@ -69,36 +75,14 @@ impl Plan {
 }
 
 /// Entries in the order of the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Named<T>(Vec<(String, T)>);
+pub(crate) type Named<T> = Vec<(String, T)>;
 
-impl<T> Default for Named<T> {
-    fn default() -> Named<T> {
-        Named(Vec::new())
-    }
-}
-
-impl<'n, T> IntoIterator for &'n Named<T> {
-    type Item = (&'n String, &'n T);
-    type IntoIter = std::iter::Map<
-        std::slice::Iter<'n, (String, T)>,
-        fn(&'n (String, T)) -> (&'n String, &'n T),
-    >;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.iter().map(|(name, it)| (name, it))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let table = toml::Table::deserialize(from)?;
-        let entry = |(name, value): (String, toml::Value)| {
-            let read = T::deserialize(value).map_err(|why| format!("{name}: {why}"));
-            read.map(|it| (name, it)).map_err(serde::de::Error::custom)
-        };
-        table.into_iter().map(entry).collect::<Result<_, _>>().map(Named)
-    }
+fn named<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Named<T>, D::Error> {
+    let entry = |(name, value): (String, toml::Value)| {
+        let read = T::deserialize(value).map_err(|why| format!("{name}: {why}"));
+        read.map(|it| (name, it)).map_err(D::Error::custom)
+    };
+    toml::Table::deserialize(from)?.into_iter().map(entry).collect()
 }
 
 /// A value of the plan.

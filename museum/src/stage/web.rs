@@ -194,6 +194,17 @@ impl Clients {
     }
 }
 
+impl ClientRun {
+    /// Finds the report in the generator's output.
+    fn parse(output: &str) -> Result<ClientRun, String> {
+        let load = Load::parse(output)?;
+        let line = output.lines().rev().find(|line| line.starts_with('{')).unwrap_or_default();
+        let run: ClientRun = serde_json::from_str(line).map_err(|why| why.to_string())?;
+        // The laboratory's timeline is condensed.
+        Ok(ClientRun { load, ..run })
+    }
+}
+
 impl WebRun {
     /// CPU time of the server for each request, nanoseconds.
     pub fn cpu_per_request_ns(&self) -> Option<f64> {
@@ -319,12 +330,8 @@ impl Stage<'_> {
             sleep(GLANCE);
         }
         let churn = watcher.end();
-        let text = program.output();
-        let line = text.lines().rev().find(|line| line.starts_with('{'));
-        let report = line.and_then(|line| serde_json::from_str(line).ok());
-        let load = report.ok_or_else(|| {
-            let (how, words) = (ended.how, program.complaint());
-            Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
+        let load = ClientRun::parse(&program.output()).map_err(|why| {
+            Fault::Clients(format!("{why} ({}): {}", ended.how, program.complaint()))
         })?;
         Ok(Some(WebRun {
             load,
