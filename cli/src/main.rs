@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::config;
 use server::help::translated;
-use tools::{architectures, cast, client, ctl, doctor, live, path, play, senders, top};
+use tools::{architectures, cast, client, ctl, doctor, path, play, senders, top};
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
@@ -91,8 +91,6 @@ enum Command {
     Plan(race::plan::SchemaArgs),
     /// Say why the dearer servers of a race are dearer, after counting their system calls
     Explain(race::explain::Args),
-    /// Watch a race in a browser, from its raw data
-    Live(live::Args),
     /// Render the report of a race again, from its raw data
     Report(race::report::Args),
     /// Compare two runs of a race
@@ -183,7 +181,6 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::run(&args),
         Command::Plan(args) => race::plan::print_schema(&args),
         Command::Explain(args) => race::explain::run(&args),
-        Command::Live(args) => live::run(args),
         Command::Report(args) => race::report::run(&args),
         Command::Compare(args) => race::compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),

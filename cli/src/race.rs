@@ -36,7 +36,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tools::interrupt::watch;
-use tools::live;
 use tools::race::{Lines, Screen, room};
 use wire::conf::span;
 
@@ -106,8 +105,6 @@ pub struct Conduct {
     fail_if: Vec<Condition>,
     #[command(flatten)]
     machines: Machines,
-    #[command(flatten)]
-    live: live::Flag,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -219,7 +216,6 @@ fn race(
     announce(&known, placement);
     let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop)).far(far);
     let live = Live::new(&known.manifest);
-    let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
     let (screen, mut lines) = (Screen::open(&live), Lines::default());
     let mut preflight = Preflight::new(foreign, stop);
     let mut observer = |event: RaceEvent<'_>| {
@@ -237,11 +233,7 @@ fn race(
     if let Some(why) = preflight.refused {
         return Err(Refused(why).into());
     }
-    live.finish();
     drop(screen);
-    if let Some(shown) = shown {
-        shown.report(args.out.join("report.html"));
-    }
     Ok(outcome)
 }
 

@@ -1,9 +1,8 @@
-//! Pages in a real Chromium: the report and the exhibit from their files, the live page from its
-//! server. The parts that need no browser are also tested without one.
+//! Pages in a real Chromium: the report and the exhibit from their files, others from
+//! their servers. The parts that need no browser are also tested without one.
 
 mod browser;
 mod demo;
-mod live;
 mod path;
 mod report;
 mod web;

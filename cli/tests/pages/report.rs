@@ -3,9 +3,10 @@
 use crate::browser::{Browser, decoded};
 use crate::page;
 use document::{Document, Plot, Section, Series};
-use lab::record::Run;
+use lab::record::{Recorder, Run};
 use serde_json::{Value, json};
-use testkit::Folder;
+use std::process::Command;
+use testkit::{Folder, run};
 
 fn report(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
@@ -202,4 +203,18 @@ fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
         calm(&mut browser, scheme);
         browser.shot(&format!("exhibit-{width}-{scheme}"));
     }
+}
+
+#[test]
+fn a_race_that_has_not_ended_is_drawn_from_its_record() {
+    let (room, race) = (Folder::new(), pages::sample::small());
+    let raw = room.path().join("report.jsonl");
+    let mut recorder = Recorder::begin(&raw, &race.manifest).expect("the folder is writable");
+    for trial in &race.trials[..40] {
+        recorder.trial(trial).expect("the folder is writable");
+    }
+    let mut report = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+    run(report.arg("report").arg(&raw).current_dir(room.path())).success();
+    let page = room.text("report.html");
+    assert!(page.contains("verdict") && page.contains("uring"), "{} bytes", page.len());
 }

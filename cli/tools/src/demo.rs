@@ -1,4 +1,4 @@
-//! `roundhouse demo`: a race, a film and a game, to look at in a browser.
+//! `roundhouse demo`: a race on the terminal, and a film and a game in a browser.
 //!
 //! | file | what |
 //! |---|---|
@@ -40,7 +40,7 @@ pub struct Args {
 /// The demonstrations.
 #[derive(clap::Subcommand)]
 enum Demo {
-    /// Race four engines and watch in a browser how the answer becomes certain
+    /// Race four engines and watch how the answer becomes certain
     Race(RaceArgs),
     /// Watch a film over RTP, and lose or delay its packets with sliders
     Media(media::Args),
@@ -51,9 +51,6 @@ enum Demo {
 /// The arguments of `demo race`.
 #[derive(clap::Args)]
 pub struct RaceArgs {
-    /// The port of the page; 0 picks one
-    #[arg(long, default_value_t = 0, value_name = "PORT")]
-    pub port: u16,
     /// The time after which no block begins, once there are six
     #[arg(long = "for", default_value = "20s", value_name = "TIME", value_parser = span)]
     pub time: Duration,

@@ -17,7 +17,7 @@
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
 //! | `demo` | a film over RTP and a game to look at, in a browser |
 //! | `progress` | the live view of a load |
-//! | `race`, `live` | a race's book of stocks and directory; its view on a terminal, in a browser |
+//! | `race` | a race's book of stocks and directory; its view on a terminal |
 //! | `serve` | files, access log, certificates and live sources for our services |
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 
@@ -29,7 +29,6 @@ pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod interrupt;
-pub mod live;
 pub mod motion;
 mod page;
 pub mod path;

@@ -1,4 +1,4 @@
-//! A running race: one snapshot that a terminal or a page can draw.
+//! A running race: one snapshot that a terminal can draw.
 //!
 //! [`Live`] observes the race and keeps the part of the run that is known. [`Live::snapshot`]
 //! computes current estimates with the same statistics that the report uses, so the estimates on
@@ -10,7 +10,6 @@ use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
 use crate::verdict::{ArmVerdict, Metric, analyse};
-use serde::{Deserialize, Serialize};
 use stats::{Decision, Interval};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -19,18 +18,12 @@ use std::time::Instant;
 const NEWS_MAX: usize = 50;
 
 /// The state of a race at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The question in one sentence.
     pub question: String,
-    /// `smoke`, `claim` or `publish`.
-    pub label: String,
-    /// Fingerprint of the plan.
-    pub plan_hash: String,
     /// Name of the baseline.
     pub baseline: String,
-    /// Two arms closer than this are equivalent (0.03 = 3 %).
-    pub margin: f64,
     /// Trials of the whole race without repetitions.
     pub total: u32,
     /// Trials that are done, skipped ones included.
@@ -43,13 +36,9 @@ pub struct Snapshot {
     pub block: u32,
     /// The current arm and load point; empty between trials.
     pub running: String,
-    /// The time since the race began, milliseconds.
-    pub elapsed_ms: u64,
     /// The time until it ends, at the pace so far, milliseconds; absent before the first trial has
     /// ended.
     pub left_ms: Option<u64>,
-    /// Whether the race is over or was stopped.
-    pub ended: bool,
     /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
     /// request and the other pre-registered metrics.
     pub estimates: Vec<Estimate>,
@@ -57,12 +46,10 @@ pub struct Snapshot {
     pub noise: Vec<Noise>,
     /// The events, the newest last: absent arms, failed checks, repetitions.
     pub news: Vec<String>,
-    /// The sentence of the report, as of now.
-    pub sentence: String,
 }
 
 /// One arm's comparison with the baseline so far.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Name of the load point.
     pub point: String,
@@ -74,8 +61,6 @@ pub struct Estimate {
     pub metric: Metric,
     /// The ratio arm / baseline.
     pub ratio: f64,
-    /// The arm's median, and the baseline's.
-    pub medians: Option<(f64, f64)>,
     /// Its interval; absent below six blocks.
     pub interval: Option<Interval>,
     /// The number of blocks behind it.
@@ -87,10 +72,8 @@ pub struct Estimate {
 }
 
 /// The other activity of the machine in one trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// The trial's place in the order of running.
-    pub order: u32,
     /// The observed conditions.
     pub conditions: Conditions,
     /// Whether it failed a gate.
@@ -114,10 +97,7 @@ impl Live {
         let plan = &manifest.plan;
         let shot = Snapshot {
             question: plan.question.clone(),
-            label: plan.label.clone(),
-            plan_hash: manifest.plan_hash.clone(),
             baseline: plan.baseline.clone(),
-            margin: plan.margin,
             total: plan.trials(),
             blocks: plan.blocks,
             ..Snapshot::default()
@@ -130,18 +110,10 @@ impl Live {
     pub fn snapshot(&self) -> Snapshot {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shot = inner.shot.clone();
-        shot.elapsed_ms = inner.begun.elapsed().as_millis() as u64;
+        let elapsed_ms = inner.begun.elapsed().as_millis() as u64;
         let left = u64::from(shot.total.saturating_sub(shot.done));
-        shot.left_ms = (inner.fresh > 0).then(|| shot.elapsed_ms * left / u64::from(inner.fresh));
+        shot.left_ms = (inner.fresh > 0).then(|| elapsed_ms * left / u64::from(inner.fresh));
         shot
-    }
-
-    /// Marks the race as over.
-    pub fn finish(&self) {
-        self.with(|inner| {
-            inner.shot.ended = true;
-            inner.shot.running.clear();
-        });
     }
 
     /// Takes the next event.
@@ -189,9 +161,8 @@ impl Inner {
             Ending::Failed { reason } if trial.counted => self.tell(format!("{place}: {reason}")),
             Ending::Unavailable { .. } | Ending::Failed { .. } => {}
         }
-        let (order, conditions) = (trial.order, trial.conditions);
-        let refused = !trial.objections.is_empty();
-        self.shot.noise.push(Noise { order, conditions, refused });
+        let (conditions, refused) = (trial.conditions, !trial.objections.is_empty());
+        self.shot.noise.push(Noise { conditions, refused });
         self.run.trials.push(trial.clone());
     }
 
@@ -203,24 +174,16 @@ impl Inner {
 
     fn estimate(&mut self) {
         let summary = analyse(&self.run);
-        self.shot.sentence = summary.sentence;
         self.shot.estimates.clear();
         for point in &summary.points {
             let leads = |it: &&ArmVerdict| it.metric == point.lead;
-            let base = point.arms.iter().find(|arm| arm.baseline);
             let beside = |it: &&ArmVerdict| it.registered || it.metric == Metric::Cpu;
             for arm in &point.arms {
                 let first = arm.judged.iter().filter(leads);
                 let rest = arm.judged.iter().filter(|it| !leads(it) && beside(it));
                 let shown = first.chain(rest);
-                self.shot.estimates.extend(shown.map(|judged| {
-                    Estimate {
-                        medians: arm
-                            .median(judged.metric)
-                            .zip(base.and_then(|base| base.median(judged.metric))),
-                        ..estimate_of(&point.point, &arm.arm, arm.twin, judged)
-                    }
-                }));
+                let estimate = |judged| estimate_of(&point.point, &arm.arm, arm.twin, judged);
+                self.shot.estimates.extend(shown.map(estimate));
             }
         }
     }
@@ -233,7 +196,6 @@ fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estim
         twin,
         metric: judged.metric,
         ratio: judged.comparison.ratio,
-        medians: None,
         interval: judged.comparison.interval,
         blocks: judged.comparison.log_ratios.len() as u32,
         decision: judged.decision,
@@ -261,14 +223,10 @@ mod tests {
                 .find(|it| it.arm == "uring" && it.metric == Metric::Throughput)
                 .expect("both were measured");
             assert_eq!((speed.blocks, speed.interval.is_some()), (block + 1, block == 5));
-            let half = f64::from(block) / 2.0;
-            assert_eq!(speed.medians, Some((150.0 + half, 100.0 + half)));
         }
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));
-        assert!(shot.left_ms.is_some() && shot.sentence.contains("`uring` answers"), "{shot:?}");
-        let json = serde_json::to_string(&shot).expect("strings and numbers");
-        assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("what we wrote"), shot);
+        assert!(shot.left_ms.is_some(), "{shot:?}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! Pages for people: the report of a race, the page of a race that runs, an exhibit of the museum.
+//! Pages for people: the report of a race, and an exhibit of the museum.
 //!
 //! ```text
 //!   report     a run and its conclusions -> one HTML file, offline
-//!   live       a race while it runs -> a page, and the document that it draws
 //!   exhibit    a document of the museum, or an account of a search -> one HTML file
 //!   results    what became of each published document -> HTML, Markdown
 //!   export     a run as Markdown, CSV, JSON, JUnit; an exhibit as Markdown
@@ -22,7 +21,6 @@ pub mod charts;
 mod exhibit;
 pub mod export;
 pub mod glossary;
-pub mod live;
 pub mod motion;
 mod report;
 mod results;

@@ -37,20 +37,18 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("account.html", include_str!("assets/account.html")),
     ("results.html", include_str!("assets/results.html")),
     ("results.md", include_str!("assets/results.md")),
-    ("live.html", include_str!("assets/live.html")),
     ("motion.html", include_str!("assets/motion.html")),
 ];
 
 /// The pages that are drawn in the chosen language.
-const TRANSLATED: [&str; 4] = ["report.html", "exhibit.html", "account.html", "live.html"];
+const TRANSLATED: [&str; 3] = ["report.html", "exhibit.html", "account.html"];
 
 /// The page's own mark, so that no browser asks a server for one.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
     viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6.5' fill='none' stroke='%23607080' \
     stroke-width='2'/%3E%3Cpath d='M8 2v12' stroke='%23c8641b' stroke-width='2'/%3E%3C/svg%3E";
 
-/// The permissions of a page that is a file: only its own script, and no requests. The live page
-/// gets its policy from its server.
+/// The permissions of a page that is a file: only its own script, and no requests.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
     img-src data: blob:; base-uri 'none'; form-action 'none'";
 

@@ -232,7 +232,6 @@ mod tests {
             twin: arm.contains("twin"),
             metric: Metric::Throughput,
             ratio,
-            medians: None,
             interval: range.map(|(low, high)| Interval { low, high, cover: 0.969 }),
             blocks: 6,
             decision,
