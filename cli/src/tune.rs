@@ -4,13 +4,10 @@
 //! command goes on. The choice is `tuned.toml`, with which every server starts; `tune.html` shows
 //! the way to it.
 
-mod replay;
-
 use crate::race::plan;
 use ::tune::account::{self, About};
 use ::tune::{
-    Advice, Candidate, Facts, Found, Grid, Heats, Machine, Recipe, Record, SearchTerms, Space,
-    search,
+    Advice, Candidate, Facts, Found, Machine, Recipe, Record, SearchTerms, Space, search,
 };
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
@@ -28,7 +25,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tools::interrupt::watch;
 use tools::race::room;
 use wire::conf::span;
@@ -62,7 +59,7 @@ pub struct Args {
     #[arg(long, value_name = "PER-SECOND")]
     rate: Option<f64>,
     /// Choose by the highest rate that keeps the objective, in place of CPU time at the workload's
-    #[arg(long, conflicts_with = "grid")]
+    #[arg(long)]
     capacity: bool,
     /// The time of the search [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "quick")]
@@ -98,15 +95,6 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Measure every candidate of the grid instead, block after block while the budget lasts, and
-    /// add the heats to FILE (JSON, gzip)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "preset"])]
-    grid: Option<PathBuf>,
-    /// Compare tuners on recorded grids instead: ours, random search, hill climbing and others
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "slo",
-        "rate", "capacity", "budget", "quick", "window", "servers", "preset", "args", "root", "out",
-        "fresh", "dry_run", "json", "grid"])]
-    replay: Vec<PathBuf>,
 }
 
 /// Everything that decides a heat.
@@ -128,9 +116,6 @@ struct Task {
 /// Searches, and writes the choice. Exit code 99 if no server keeps the objective, 98 if the
 /// machine was too busy, 130 if it was stopped.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if !args.replay.is_empty() {
-        return replay::run(&args.replay);
-    }
     let room = room("roundhouse-tune")?;
     let task = task(args, room.path()).map_err(|why| Refused(format!("{why:#}")))?;
     let facts = task.facts();
@@ -139,7 +124,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let stop = watch()?;
     let raw = args.out.join("tune.jsonl");
-    let (record, before) = known(args, &task, &raw)?;
+    let record = known(args, &task, &raw)?;
     let bar = bar();
     let mut show = |text: &str, spent: f64| {
         bar.set_position((1_000.0 * spent.min(1.0)) as u64);
@@ -180,12 +165,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         reasons: Vec::new(),
         space: space.size(),
     };
-    if let Some(file) = &args.grid {
-        let terms = (task.terms.objective, rate);
-        let mut empty = Grid::new(&args.what, &space, &facts, terms);
-        empty.facts = about.facts;
-        return record_grid(&task, empty, before, &mut live, file);
-    }
     let Some(found) = search(&space, &facts, &task.terms, &mut live) else { return Ok(stopped()) };
     let chosen = found.finalists.iter().find(|it| it.candidate == found.choice);
     about.rate = chosen.and_then(|it| it.rate).unwrap_or(rate);
@@ -197,20 +176,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     concluded(args, &found, &about)
 }
 
-/// The heats that are known: of this search, and those of a grid that goes on.
-fn known(args: &Args, task: &Task, raw: &Path) -> Result<(Record, Option<Grid>)> {
+/// The heats of this search that are known.
+fn known(args: &Args, task: &Task, raw: &Path) -> Result<Record> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}", args.out.display()))?;
-    let mut record = Record::open(raw, &task.key(args)?, args.fresh)?;
-    let grid = args.grid.as_ref().filter(|file| file.exists());
-    let grid = grid.map(|file| Grid::read(file)).transpose()?;
-    if let Some(grid) = &grid {
-        record.set_load(grid.rate, grid.in_flight);
-    }
+    let record = Record::open(raw, &task.key(args)?, args.fresh)?;
     if record.known() > 0 {
         info!("going on: {} heats are there", record.known());
     }
-    Ok((record, grid))
+    Ok(record)
 }
 
 /// Prints the candidates of a search.
@@ -305,32 +279,6 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
     Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(99) })
 }
 
-/// Measures blocks of the whole grid while the budget lasts, and at least one.
-fn record_grid(
-    task: &Task,
-    empty: Grid,
-    before: Option<Grid>,
-    heats: &mut dyn Heats,
-    file: &Path,
-) -> Result<ExitCode> {
-    let mut grid = before.unwrap_or(Grid { rows: empty.rows.clone(), ..empty.clone() });
-    if !grid.is_like(&empty) {
-        anyhow::bail!("{} is another grid: expected {empty}, found {grid}", file.display());
-    }
-    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
-    while longest.is_zero() || begun.elapsed() + longest <= task.budget {
-        let start = Instant::now();
-        if grid.add_block(heats).is_none() {
-            return Ok(stopped());
-        }
-        longest = longest.max(start.elapsed());
-        grid.write(file)?;
-        info!("{}: {grid}", file.display());
-    }
-    println!("{}: {grid}", file.display());
-    Ok(ExitCode::SUCCESS)
-}
-
 /// Machine, date, program and command.
 fn provenance() -> Result<Vec<(String, String)>> {
     let machine = Host::identify().context("cannot identify this machine")?.machine;
@@ -373,7 +321,7 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
         (None, None) => anyhow::bail!("expected --slo, such as --slo 'p99 < 20ms'"),
     };
     let (share, limit_ns) = share(&slo)?;
-    let spans = if args.quick || args.grid.is_some() { QUICK_SPANS } else { SPANS };
+    let spans = if args.quick { QUICK_SPANS } else { SPANS };
     let window_ms = args.window.map_or(spans.1, |window| window.as_millis() as u64);
     (workload.plan.warmup_ms, workload.plan.window_ms) = (spans.0, window_ms);
     workload.plan.points[0].load.extend(["--slo".to_string(), slo.to_string()]);
@@ -473,7 +421,7 @@ impl Task {
         let program = std::fs::read(&self.exe).context("cannot read this program")?;
         let all = (&self.workload.plan, &self.args, &self.terms, &args.servers, &args.preset);
         let mut bytes = serde_json::to_vec(&all)?;
-        bytes.extend(format!("{:?} {}", self.root, args.grid.is_some()).bytes());
+        bytes.extend(format!("{:?}", self.root).bytes());
         bytes.extend(fnv1a(&program).to_le_bytes());
         Ok(format!("{:016x}", fnv1a(&bytes)))
     }

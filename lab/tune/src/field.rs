@@ -4,7 +4,6 @@
 //! estimated from the residuals of all candidates together, so two blocks of twenty candidates tell
 //! it well, although two heats of one candidate would not.
 
-use crate::grid::RecordedHeats;
 use crate::space::Candidate;
 use serde::{Deserialize, Serialize};
 use stats::{median, normal_share};
@@ -97,15 +96,6 @@ pub(crate) struct Field(pub Vec<Runner>);
 impl Field {
     pub fn new(candidates: impl IntoIterator<Item = Candidate>) -> Field {
         Field(candidates.into_iter().map(Runner::new).collect())
-    }
-
-    /// All candidates of a recorded grid with all of their heats.
-    pub fn recorded(rows: &[RecordedHeats]) -> Field {
-        let runner = |row: &RecordedHeats| Runner {
-            heats: row.heats.clone(),
-            ..Runner::new(row.candidate.clone())
-        };
-        Field(rows.iter().map(runner).collect())
     }
 
     pub fn staying(&self) -> impl Iterator<Item = &Runner> {

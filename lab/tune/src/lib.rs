@@ -12,20 +12,16 @@
 //! ```
 //!
 //! The search is a pure function of its heats ([`Heats`]). So a stopped search continues from its
-//! record, and a recorded grid replays thousands of searches in seconds ([`Grid`]).
+//! record.
 
 pub mod account;
 mod field;
-mod grid;
 mod live;
-mod rivals;
 mod search;
 mod space;
 pub mod workload;
 
 pub use field::Heat;
-pub use grid::{Grid, RecordedHeats};
 pub use live::{Machine, Recipe, Record};
-pub use rivals::{RIVALS, Scores, false_winners, heats_to_near, judge};
 pub use search::{Advice, Finalist, Found, Heats, SearchStep, SearchTerms, Stage, search};
 pub use space::{Candidate, Facts, Family, Knob, PerWorker, Space};

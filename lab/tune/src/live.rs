@@ -141,11 +141,6 @@ impl Record {
         (self.load, self.took_s) = (None, 0.0);
     }
 
-    /// The rate and the requests in flight of an earlier search hold for this one.
-    pub fn set_load(&mut self, rate: f64, in_flight: f64) {
-        self.load = Some((rate, in_flight));
-    }
-
     /// Heats that are known.
     pub fn known(&self) -> usize {
         self.heats.len()

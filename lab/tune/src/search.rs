@@ -31,7 +31,7 @@ impl Stage {
     }
 }
 
-/// Something that runs heats: processes on this machine, or a recorded grid.
+/// Something that runs heats: processes on this machine, or a test.
 pub trait Heats {
     /// One heat of each candidate at `load` times the workload's rate, with the same arrivals, in
     /// the order of `asked`. `block` counts within the stage. `None`: the search was stopped.
@@ -45,11 +45,6 @@ pub trait Heats {
 
     /// The share of the budget that is used up.
     fn spent(&self) -> f64;
-
-    /// Whether it has this candidate.
-    fn has(&self, _candidate: &Candidate) -> bool {
-        true
-    }
 
     /// Takes note of a step of the search.
     fn step(&mut self, _step: &SearchStep) {}
@@ -288,8 +283,7 @@ impl Search<'_> {
 
     /// The candidates to begin with.
     fn seeds(&mut self, facts: &Facts) -> Vec<Candidate> {
-        let mut seeds = self.space.seeds(facts);
-        seeds.retain(|candidate| self.heats.has(candidate));
+        let seeds = self.space.seeds(facts);
         self.tried.clone_from(&seeds);
         seeds
     }
@@ -299,8 +293,7 @@ impl Search<'_> {
         let near = leaders.iter().take(2).flat_map(|it| self.space.neighbours(it));
         let mut fresh: Vec<Candidate> = Vec::new();
         for candidate in near {
-            let is_known = self.tried.contains(&candidate) || fresh.contains(&candidate);
-            if !is_known && self.heats.has(&candidate) {
+            if !self.tried.contains(&candidate) && !fresh.contains(&candidate) {
                 fresh.push(candidate);
             }
         }

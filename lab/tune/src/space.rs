@@ -287,17 +287,6 @@ impl Space {
         distinct(found)
     }
 
-    /// The seeds, and each server with every value of each axis.
-    pub fn grid(&self, facts: &Facts) -> Vec<Candidate> {
-        let mut found = self.seeds(facts);
-        for family in &self.families {
-            let usual = Candidate::usual(&family.server);
-            let axes = family.axes.iter();
-            found.extend(axes.flat_map(|axis| axis.values.iter().map(|it| usual.with(axis, it))));
-        }
-        distinct(found)
-    }
-
     /// The number of candidates in all.
     pub fn size(&self) -> usize {
         let product = |it: &Family| it.axes.iter().map(|axis| axis.values.len()).product::<usize>();
@@ -361,7 +350,7 @@ mod tests {
         assert_eq!(near(eight)[..2], ["epoll", "epoll helpers=16"]);
         assert_eq!((space.crowd(&epoll), space.crowd(eight)), (Some(4), Some(8)));
         assert!(near(&Candidate::usual("none")).is_empty());
-        assert!(space.size() > 150 && space.grid(&facts()).len() < 90, "{}", space.size());
+        assert!(space.size() > 150, "{}", space.size());
     }
 
     #[test]
