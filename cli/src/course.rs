@@ -23,13 +23,13 @@ use server::config;
 /// The commands of the course, and the one that makes links with their names.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Serve the market like the course's server: ./stock.txt, replies of 8192 bytes
+    /// Serve the market as the course's server does
     Stockserver(Box<stockserver::Args>),
-    /// Send lines from standard input to a stock server, like the course's client
+    /// Send lines to a stock server, as the course's client does
     Stockclient(stockclient::Args),
-    /// Start N client processes that trade at random, like the course's load generator
+    /// Start N clients that trade at random, as the course's do
     Multiclient(multiclient::Args),
-    /// Make links named stockserver, stockclient and multiclient to this program
+    /// Make links with these three names to this program
     Names(names::Args),
 }
 

@@ -93,6 +93,24 @@ fn each_translation_is_of_a_text_that_exists() {
 }
 
 #[test]
+fn the_list_of_commands_has_each_command_once_and_fits_80_columns() {
+    let english = crate::grammar().term_width(80);
+    let korean = spoken(shown(crate::grammar(), false).term_width(80), &language::korean());
+    let (first, second) = (english.clone(), korean);
+    for mut command in [first, second] {
+        let help = command.render_help().to_string();
+        for line in help.lines() {
+            assert!(stats::words::columns(line) <= 80, "{line}");
+        }
+        for next in english.get_subcommands().filter(|next| !next.is_hide_set()) {
+            let start = format!("  {} ", next.get_name());
+            let lines = help.lines().filter(|line| line.starts_with(&start)).count();
+            assert_eq!(lines, 1, "{start} in {help}");
+        }
+    }
+}
+
+#[test]
 fn korean_help_is_korean_and_fits_80_columns() {
     let korean = language::korean();
     let grammar = spoken(shown(crate::grammar(), true).term_width(80), &korean);

@@ -24,12 +24,16 @@ mod race;
 mod serve;
 mod tune;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use server::config;
 use server::help::translated;
 use tools::{architectures, cast, client, ctl, doctor, path, play, senders, top};
+
+/// The heading of the options that every command has.
+const GLOBAL: &str = "Global options";
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
@@ -41,7 +45,9 @@ struct Cli {
         global = true,
         value_name = "WHEN",
         default_value = "auto",
-        hide_possible_values = true
+        hide_possible_values = true,
+        help_heading = GLOBAL,
+        display_order = 1000
     )]
     color: clap::ColorChoice,
     /// Language: en or ko; without it that of LC_ALL, LC_MESSAGES or LANG
@@ -51,14 +57,16 @@ struct Cli {
         global = true,
         value_name = "LANG",
         value_parser = language::LANGUAGES,
-        hide_possible_values = true
+        hide_possible_values = true,
+        help_heading = GLOBAL,
+        display_order = 1000
     )]
     _lang: Option<String>,
     /// Print errors and results only: no progress, doubts or hints; wins over --verbose
-    #[arg(id = "quiet", long, global = true)]
+    #[arg(id = "quiet", long, global = true, help_heading = GLOBAL, display_order = 1000)]
     _quiet: bool,
     /// Also print each step: programs started, addresses, files, choices
-    #[arg(id = "verbose", long, global = true)]
+    #[arg(id = "verbose", long, global = true, help_heading = GLOBAL, display_order = 1000)]
     _verbose: bool,
     #[command(subcommand)]
     command: Command,
@@ -68,59 +76,62 @@ struct Cli {
 enum Command {
     /// See a race, a film over RTP and a game in a browser
     Demo(tools::demo::Args),
-    /// Serve a service on an engine
+    /// Serve stock, http, echo, game or media on any engine
     #[command(subcommand)]
     Serve(Box<serve::Command>),
-    /// List the architectures, and why some combinations are impossible
+    /// List the architectures, and the impossible combinations
     Engines(architectures::Args),
-    /// List the senders of paced media, and which of them work on this machine
+    /// List the senders of paced media, and try them here
     Senders(senders::Args),
-    /// Watch a running server: workers, rates, queue, events; drain or stop it with a key
+    /// Watch a running server: workers, rates, queue, events
     Top(top::Args),
-    /// Ask a running server why it decided as it did, or for its state; drain, stop or reload it
+    /// Ask a running server for its state; drain, stop, reload it
     Ctl(ctl::Args),
-    /// Load a server: send requests, time and check every reply
+    /// Send requests, time and check every reply
     Load(Box<load::Args>),
-    /// Race engines, or any servers: which is best, and how certain that is
+    /// Race engines, or any servers: which is best, and how sure
     Race(Box<race::Args>),
-    /// Compare an old and a new server: does a request cost more?
+    /// Compare two servers: does a request cost more on the new one?
     Ab(Box<race::ab::Args>),
-    /// Choose an engine and its settings for a workload and an objective
+    /// Choose an engine and its settings for a workload
     Tune(tune::Args),
     /// Describe the plan files of races and duets
     Plan(race::plan::SchemaArgs),
-    /// Say why the dearer servers of a race are dearer, after counting their system calls
+    /// Explain why some servers of a race cost more than others
     Explain(race::explain::Args),
-    /// Render the report of a race again, from its raw data
+    /// Draw the report of a race again, from its raw data
     Report(race::report::Args),
     /// Compare two runs of a race
     Compare(race::compare::Args),
     /// Check what this machine can measure, and what to change
     Doctor(doctor::Args),
-    /// Play a table of comparisons of two servers each, with goals, from a plan
+    /// Run a table of comparisons with goals, from a plan
     Duet(duet::Args),
     /// Repeat published measurements with their flaw and without it
     Museum(museum::Args),
-    /// Find shortest paths on maps, check them, compare two searches in a browser
+    /// Find shortest paths on maps; compare searches in a browser
     #[command(subcommand)]
     Path(path::Command),
-    /// Send media to an address or a group over RTP, and write its description (SDP)
+    /// Send media to an address or a group over RTP
     Cast(cast::Args),
-    /// Receive media over RTSP and RTP, and report loss, order and lateness
+    /// Receive media over RTSP, and report loss and lateness
     Play(play::Args),
-    /// Read the log of a market: list, verify, replay or export its orders
+    /// List, verify, replay or export the orders in a market's log
     #[command(subcommand)]
     Log(log::Command),
-    /// Place orders with receipts, or read receipts, and prove their history
+    /// Place orders with receipts, and prove their history
     Check(check::Args),
-    /// Talk to a stock server, with line editing, history and completion
+    /// Talk to a stock server, with history and completion
     Client(client::Args),
     #[command(flatten)]
     Course(course::Command),
-    /// Try a student's stock server: points, and the reason for each lost one
+    /// Grade a student's stock server, with a reason per lost point
     Grade(grade::Args),
     /// Print the completions of a shell
     Completions(completions::Args),
+    /// Print the version
+    #[command(hide = true)]
+    Version,
     /// Write the man pages
     #[command(hide = true)]
     Man(completions::ManArgs),
@@ -141,9 +152,25 @@ enum Command {
     Artefact(artefact::Args),
 }
 
+/// The commands in the order in which people meet them.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Compare servers", &["ab", "race", "explain", "report", "compare", "doctor"]),
+    ("Load a server", &["load"]),
+    ("Serve", &["serve", "engines", "top", "ctl"]),
+    ("Tune", &["tune"]),
+    ("See and learn", &["demo", "museum", "path"]),
+    ("Courses", &["grade", "stockserver", "stockclient", "multiclient", "names"]),
+    ("Stock market", &["client", "log", "check"]),
+    ("Media", &["play", "cast", "senders"]),
+    ("Plans and shells", &["duet", "plan", "completions"]),
+];
+
 /// The grammar of the command line, under the name by which the program was called.
 pub fn grammar() -> clap::Command {
-    let whole = || examples::with_examples(<Cli as clap::CommandFactory>::command());
+    let whole = || {
+        let command = examples::with_examples(<Cli as clap::CommandFactory>::command());
+        server::help::grouped(command, GROUPS)
+    };
     course::Command::grammar().unwrap_or_else(whole)
 }
 
@@ -195,6 +222,10 @@ fn main() -> ExitCode {
         Command::Course(command) => command.run(),
         Command::Grade(args) => grade::run(&args),
         Command::Completions(args) => completions::run(&args, translated(grammar())),
+        Command::Version => {
+            let _ = writeln!(std::io::stdout(), "roundhouse {version}");
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Man(args) => completions::write_pages(&args, translated(grammar())),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),

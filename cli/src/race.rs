@@ -73,14 +73,15 @@ pub struct Args {
     /// The time after which no block begins, once there are six [default: 78s]
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
+    // A heading goes on to the flags that follow, so those without one stand first.
+    #[command(flatten)]
+    conduct: Conduct,
     #[command(flatten)]
     own: own::Own,
     #[command(flatten)]
     points: flags::Points,
     #[command(flatten)]
     sizes: flags::Sizes,
-    #[command(flatten)]
-    conduct: Conduct,
 }
 
 /// How a race is run and what becomes of it, whatever its plan.
@@ -103,11 +104,11 @@ pub struct Conduct {
     /// other arm, 'cpu > 1.05x old'; with 98 if there is no result
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
-    #[command(flatten)]
-    machines: Machines,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    machines: Machines,
 }
 
 /// Exit code after Ctrl-C, as shells give it: 128 and the number of SIGINT.

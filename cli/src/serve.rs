@@ -21,6 +21,7 @@ pub enum Command {
     /// A stock market: show, buy and sell by lines of text
     Stock(stock::Args),
     /// A web server: files, or demonstration routes, over HTTP/1.1
+    #[command(aliases = ["web", "files"])]
     Http(Box<http::Args>),
     /// An echo in the packets of a game server library
     Echo(echo::Args),

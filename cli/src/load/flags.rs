@@ -188,7 +188,8 @@ pub struct LinkArgs {
     pub no_resume: bool,
     /// Spin before an arrival, and in a closed loop before sleeping for replies [default: 60us;
     /// closed: 0s, always sleep]
-    #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
+    #[arg(long, value_parser = span, value_name = "TIME", help_heading = "Generator")]
+    #[arg(hide_short_help = true)]
     pub spin: Option<Duration>,
 }
 

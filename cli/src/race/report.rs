@@ -21,8 +21,6 @@ pub struct Args {
     /// Which of its runs, counted from 1 [default: the last]
     #[arg(long, value_name = "N")]
     run: Option<usize>,
-    #[command(flatten)]
-    files: Files,
     /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'; with 98 if there
     /// is no result
     #[arg(long, value_name = "CONDITION")]
@@ -30,6 +28,8 @@ pub struct Args {
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     print_json: bool,
+    #[command(flatten)]
+    files: Files,
 }
 
 /// Files that a run can be written to.

@@ -106,10 +106,7 @@ fn expanded(
     command: &Command,
     mut words: Vec<OsString>,
 ) -> Result<(Vec<OsString>, Option<PathBuf>)> {
-    let (mut leaf, mut start) = (command, 1);
-    while let Some(next) = words.get(start).and_then(|word| leaf.find_subcommand(word)) {
-        (leaf, start) = (next, start + 1);
-    }
+    let (leaf, start) = innermost(command, &words);
     let own = words.get(start..).unwrap_or_default();
     if leaf.get_arguments().all(|arg| arg.get_id() != CONFIG) {
         return Ok((words, None));
@@ -127,6 +124,27 @@ fn expanded(
     }
     words.splice(start..start, flags);
     Ok((words, Some(file)))
+}
+
+/// The innermost subcommand that the words name, and the position after its name. Options that
+/// every command has may stand before the name, with their values.
+fn innermost<'a>(command: &'a Command, words: &[OsString]) -> (&'a Command, usize) {
+    let globals: Vec<&Arg> = command.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    let (mut leaf, mut start, mut next) = (command, 1, 1);
+    while let Some(word) = words.get(next) {
+        if let Some(inner) = leaf.find_subcommand(word) {
+            (leaf, start) = (inner, next + 1);
+            next = start;
+            continue;
+        }
+        let value = globals
+            .iter()
+            .find_map(|arg| Some((arg, value_of(word, arg.get_long().unwrap_or_default())?)));
+        let Some((arg, value)) = value else { break };
+        let is_apart = arg.get_action().takes_values() && value.is_none();
+        next += 1 + usize::from(is_apart);
+    }
+    (leaf, start)
 }
 
 /// The file that the words name by `--config FILE` or `--config=FILE`.
@@ -311,7 +329,17 @@ mod tests {
 
     #[derive(Parser)]
     #[command(name = "x")]
-    enum Cli {
+    struct Cli {
+        #[arg(id = "lang", long, global = true)]
+        _lang: Option<String>,
+        #[arg(id = "quiet", long, global = true)]
+        _quiet: bool,
+        #[command(subcommand)]
+        task: Task,
+    }
+
+    #[derive(clap::Subcommand)]
+    enum Task {
         /// A server.
         Serve(Serve),
         /// No server.
@@ -392,7 +420,7 @@ mod tests {
         let command = Cli::command();
         let parsed = command.try_get_matches_from(["x", "serve", "--engine=a", "--config", "f"]);
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
-        let Ok(Cli::Serve(serve)) = parsed else { panic!("expected a server") };
+        let Ok(Cli { task: Task::Serve(serve), .. }) = parsed else { panic!("expected a server") };
         let Serve { engine, max_connections, uring_flags, verbose, header, hidden, config } = serve;
         assert_eq!((engine.as_str(), max_connections, uring_flags), ("a", None, None));
         assert!(!verbose && header.is_empty() && !hidden && config._file.is_some());
@@ -443,6 +471,23 @@ mod tests {
         let alone =
             matches.and_then(|matches| Alone::from_arg_matches(&matches)).expect("a server");
         assert_eq!((alone.port, alone.write_stall.as_deref()), (7, Some("5s")));
+    }
+
+    #[test]
+    fn options_of_every_command_may_stand_before_its_name() {
+        let (_folder, file) = Folder::with("a.txt", "engine = thread");
+        let before: [&[&str]; 5] =
+            [&[], &["--quiet"], &["--lang", "ko"], &["--lang=ko", "--quiet"], &["--lang", "serve"]];
+        for typed in before {
+            let mut line: Vec<OsString> = vec!["x".into()];
+            line.extend(typed.iter().map(OsString::from));
+            line.extend(["serve".into(), "--config".into(), file.clone().into()]);
+            let (words, named) = expanded(&Cli::command(), line).expect("a file of options");
+            assert_eq!(named, Some(file.clone()), "{typed:?}");
+            let parsed = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            let Task::Serve(serve) = parsed.task else { panic!("expected a server") };
+            assert_eq!(serve.engine, "thread", "{typed:?}");
+        }
     }
 
     #[test]

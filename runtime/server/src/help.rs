@@ -108,6 +108,42 @@ fn headed(arg: Arg, heading: String) -> Arg {
     arg.help_heading(&*heading.leak())
 }
 
+/// `command` with its subcommands in groups: each a heading and the names of its commands, which
+/// are listed with what they do.
+///
+/// # Panics
+/// A group names a command that does not exist.
+pub fn grouped(command: Command, groups: &[(&str, &[&str])]) -> Command {
+    let width = groups.iter().flat_map(|group| group.1).map(|name| name.len()).max().unwrap_or(0);
+    let header = *command.get_styles().get_header();
+    let literal = *command.get_styles().get_literal();
+    let mut list = String::new();
+    for (heading, names) in groups {
+        let blank = if list.is_empty() { "" } else { "\n" };
+        list += &format!("{blank}{}{heading}:{}\n", header.render(), header.render_reset());
+        for name in *names {
+            let next = command.find_subcommand(name).unwrap_or_else(|| panic!("no `{name}`"));
+            let about = next.get_about().map(StyledStr::to_string).unwrap_or_default();
+            let blank = " ".repeat(width - name.len());
+            let name = format!("{}{name}{}{blank}", literal.render(), literal.render_reset());
+            list += &format!("  {name}  {about}\n");
+        }
+    }
+    let style = *command.get_styles().get_usage();
+    let usage = format!("{}Usage:{}", style.render(), style.render_reset());
+    command.before_help(list).help_template(list_template(&usage))
+}
+
+/// Whether the text before a help is the list of [`grouped`].
+fn listed_before(command: &Command) -> bool {
+    command.get_before_help().is_some()
+}
+
+/// A help whose list of commands stands before its options.
+fn list_template(usage: &str) -> String {
+    format!("{{about-with-newline}}\n{usage} {{usage}}\n\n{{before-help}}{{options}}{{after-help}}")
+}
+
 /// A text of examples: in each line the words after two spaces explain the command before them.
 fn by_line(text: &str, find: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let line = |line: &str| {
@@ -125,9 +161,12 @@ fn by_clap(command: Command, catalogue: &Catalogue) -> Command {
     let tr = |text: &str| catalogue.text(text).into_owned();
     let style = *command.get_styles().get_usage();
     let usage = format!("{}{}{}", style.render(), tr("Usage:"), style.render_reset());
-    let template = format!(
-        "{{before-help}}{{about-with-newline}}\n{usage} {{usage}}\n\n{{all-args}}{{after-help}}"
-    );
+    let template = match listed_before(&command) {
+        true => list_template(&usage),
+        false => {
+            format!("{{about-with-newline}}\n{usage} {{usage}}\n\n{{all-args}}{{after-help}}")
+        }
+    };
     command
         .help_template(template)
         .subcommand_help_heading(&*tr("Commands").leak())

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow};
+use clap::builder::{Resettable, Str};
 use engines::{Accept, Address, Container, Handover, Refused, Shape, Wait};
 use memory::{Placement, Region};
 use seam::Share;
@@ -25,21 +26,26 @@ pub(crate) use knobs::KnobArgs;
 #[cfg(test)]
 pub(crate) use knobs::other;
 
+/// Flags after those of a heading keep it; these have none.
+const NO_HEADING: Resettable<Str> = Resettable::Reset;
+
 /// The flags that every service has.
 #[derive(clap::Args)]
 pub struct ServerArgs {
     /// The engine: a name from `roundhouse engines`, or `auto`
-    #[arg(long, default_value = "auto", value_name = "NAME")]
+    #[arg(long, default_value = "auto", value_name = "NAME", help_heading = NO_HEADING)]
     engine: String,
     /// The address to listen on; a name of it, such as localhost, of which the first IPv4 address
     /// counts, or else the first IPv6 address; or unix:PATH, a socket in the file system
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS", alias = "ip-address")]
+    #[arg(help_heading = NO_HEADING)]
     host: Host,
     /// Permissions of the socket of --host unix:PATH, in octal, such as 660 [default: the umask's]
     #[arg(long, value_name = "MODE", value_parser = octal, hide_short_help = true)]
+    #[arg(help_heading = NO_HEADING)]
     socket_mode: Option<u32>,
     /// The port to listen on; 0 picks one
-    #[arg(long, value_name = "PORT", alias = "server-port")]
+    #[arg(long, short, value_name = "PORT", alias = "server-port", help_heading = NO_HEADING)]
     pub port: Option<u16>,
     #[command(flatten)]
     _config: ConfigArg,
