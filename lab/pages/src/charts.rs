@@ -7,7 +7,6 @@
 
 mod cost;
 mod curve;
-mod forest;
 mod plot;
 mod search;
 mod tail;
@@ -15,7 +14,6 @@ mod timeline;
 
 pub use cost::{census, costs};
 pub use curve::{Law, Series, sweeps};
-pub use forest::forests;
 pub(crate) use plot::plot;
 pub use search::{capacities, overloads};
 pub use tail::tails;

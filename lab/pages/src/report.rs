@@ -56,7 +56,6 @@ struct Findings<'a> {
 /// The charts with their tables.
 #[derive(Serialize)]
 struct Figures {
-    forests: Vec<Chart>,
     tails: Vec<Chart>,
     series: Vec<charts::Series>,
     capacities: Vec<Chart>,
@@ -113,7 +112,6 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             warnings: doubts.iter().filter(|it| it.weight != Weight::Limit).count(),
         },
         figures: Figures {
-            forests: charts::forests(run, summary),
             tails: charts::tails(run, summary),
             series: charts::sweeps(run, summary),
             capacities: charts::capacities(run),

@@ -32,7 +32,6 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
             "Smoke size: 6 blocks",
             "replies right 6",
             "right in all 60 trials",
-            "data-for=\"forest-throughput\"",
             "data-for=\"cost-1\"",
             "data-for=\"tail-0\"",
             "data-for=\"timeline\"",
