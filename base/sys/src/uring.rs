@@ -422,12 +422,17 @@ impl Uring {
     }
 
     fn landed(&mut self, index: u32, result: i32) -> Completion {
-        let sending = self.sends.at(index);
-        let token = sending.token;
-        if result == -libc::EINTR || result == -libc::EAGAIN {
-            self.launch(index);
-            return Completion::Quiet;
+        let token = self.sends.at(index).token;
+        match -result {
+            libc::EINTR => self.launch(index),
+            libc::EAGAIN => self.send_later(index),
+            _ => return self.ended_send(index, token, result),
         }
+        Completion::Quiet
+    }
+
+    fn ended_send(&mut self, index: u32, token: u64, result: i32) -> Completion {
+        let sending = self.sends.at(index);
         if result > 0 {
             sending.sent += result as usize;
             if sending.sent < sending.len {

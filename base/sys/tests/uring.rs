@@ -228,3 +228,45 @@ fn a_wait_for_output_can_be_cancelled() {
         assert!(matches!(said, Completion::Writable { token: TOKEN }), "{said:?}");
     }
 }
+
+/// A send to a half-closed peer that does not read waits in the same way, on a socket of either
+/// mode: all of it arrives, and it can be cancelled.
+#[test]
+fn a_send_to_a_half_closed_peer_waits_until_it_reads() {
+    const LEN: usize = 16 << 20;
+    for (is_nonblocking, is_cancelled) in
+        [(false, false), (true, false), (false, true), (true, true)]
+    {
+        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let (mut near, far) = pair();
+        far.set_nonblocking(is_nonblocking).unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        let pieces = [vec![1; LEN / 2], vec![2; LEN / 2]].map(sys::uring::Chunk::Owned);
+        ring.send(far.as_fd(), TOKEN, Load::Rope(pieces.into()));
+        let (mut batch, begin, mut count) = (Vec::new(), Instant::now(), 0);
+        let mut is_whole = false;
+        while begin.elapsed() < Duration::from_millis(300) {
+            ring.wait(Some(Duration::from_millis(50)), &mut batch).unwrap();
+            for raw in batch.drain(..) {
+                let said = ring.completion(&raw);
+                is_whole |= matches!(said, Completion::Sent { load: Some(_), .. });
+                count += 1;
+            }
+        }
+        assert!(!is_whole && count < 40, "{count} completions of a full socket");
+        if is_cancelled {
+            ring.cancel_all(far.as_fd());
+        }
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            (near.read_to_end(&mut bytes).is_ok(), bytes.len())
+        });
+        while !is_whole {
+            let said = next(&mut ring, &mut batch);
+            is_whole = matches!(said, Completion::Sent { load: Some(_), .. });
+        }
+        drop(far);
+        let (_, len) = reader.join().unwrap();
+        assert!(is_cancelled || len == LEN, "{len} bytes, non-blocking: {is_nonblocking}");
+    }
+}

@@ -4,10 +4,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use wire::websocket::Opcode;
+
 use crate::arms::Arm;
 use crate::harness::{Client, PATIENCE, Raise, Server, ms};
 use crate::market::book;
 use crate::web::idle_cpu;
+use crate::websocket::{enter, frame};
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
 const STOCKS: u32 = 20_000;
@@ -70,20 +73,30 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
 }
 
-/// Replies from memory wait for a client that has ended its output: the wait costs no CPU, and the
-/// client gets all of them when it reads.
+/// Replies from memory wait for a client that has ended its output: the wait costs no CPU, plain and
+/// in messages, and the client gets all of them when it reads.
 pub fn a_half_closed_reader_waits_for_free(arm: &Arm) {
     let text = book(STOCKS, 1_000_000);
-    let server = arm.book(&text).start();
-    let mut client = server.client();
-    client.narrow(16 * 1024);
-    client.send("show\n".repeat(20));
-    client.finish();
-    let cpu = idle_cpu(&server);
-    assert!(cpu < ms(100), "{cpu:?} of CPU in a second for a client that does not read");
-    assert_eq!(client.rest().len(), 20 * (text.len() + 1));
-    drop(client);
-    server.stop();
+    let request = |is_framed| match is_framed {
+        true => (frame(Opcode::Text, b"show")).repeat(20),
+        false => b"show\n".repeat(20),
+    };
+    for is_framed in [false, true] {
+        let more: &[&str] = if is_framed { &["--websocket"] } else { &[] };
+        let server = arm.book(&text).with(more).start();
+        let mut client = if is_framed { enter(&server) } else { server.client() };
+        client.narrow(16 * 1024);
+        client.send(request(is_framed));
+        client.finish();
+        let cpu = idle_cpu(&server);
+        assert!(cpu < ms(100), "{cpu:?} of CPU in a second, in messages: {is_framed}");
+        let len = client.rest().len();
+        // A message has ten bytes of head and no second newline.
+        let (least, most) = (20 * text.len(), 20 * (text.len() + 12));
+        assert!((least..=most).contains(&len), "{len} bytes, in messages: {is_framed}");
+        drop(client);
+        server.stop();
+    }
 }
 
 /// The server disconnects a client that reads steadily but below the minimum rate, before the

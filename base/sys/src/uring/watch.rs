@@ -14,10 +14,21 @@ use super::{Armed, Completion, KIND_READY, KIND_WRITABLE, Raw, Uring, tag};
 
 /// A wait for output in flight.
 pub(super) struct Watching {
-    token: u64,
+    goal: Goal,
     fd: i32,
     /// The socket accepts output: the wait is cancelled, and its last completion is to come.
     is_over: bool,
+    /// The caller has cancelled everything on the descriptor.
+    is_cancelled: bool,
+}
+
+/// What follows a wait for output.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// The caller of [`Uring::watch_writable`] is told, by its token.
+    Report(u64),
+    /// The send of this number goes on.
+    Send(u32),
 }
 
 /// What ends a wait for output; after an error or a hang-up, the next send reports it.
@@ -43,7 +54,19 @@ impl Uring {
     /// Waits until a socket accepts output, for callers that send by system calls. The descriptor
     /// must stay open until [`Completion::Writable`]; [`Uring::cancel_all`] brings that early.
     pub fn watch_writable(&mut self, fd: BorrowedFd<'_>, token: u64) {
-        let index = self.watches.put(Watching { token, fd: fd.as_raw_fd(), is_over: false });
+        self.begin(Goal::Report(token), fd.as_raw_fd());
+    }
+
+    /// Continues a send when its socket has room. The kernel waits in the send itself, but gives up
+    /// on a non-blocking socket whose peer has ended its output (`APOLL_MAX_RETRY`).
+    pub(super) fn send_later(&mut self, send: u32) {
+        let fd = self.sends.at(send).fd;
+        self.begin(Goal::Send(send), fd);
+    }
+
+    fn begin(&mut self, goal: Goal, fd: i32) {
+        let watching = Watching { goal, fd, is_over: false, is_cancelled: false };
+        let index = self.watches.put(watching);
         self.await_output(index, false);
     }
 
@@ -57,7 +80,9 @@ impl Uring {
     /// kernel has posted that before the cancellation.
     pub(super) fn end_watches(&mut self, fd: BorrowedFd<'_>) {
         let of_fd = |watching: &&mut Watching| watching.fd == fd.as_raw_fd();
-        self.watches.iter_mut().filter(of_fd).for_each(|watching| watching.is_over = true);
+        for watching in self.watches.iter_mut().filter(of_fd) {
+            (watching.is_over, watching.is_cancelled) = (true, true);
+        }
     }
 
     pub(super) fn writable(&mut self, index: u32, raw: &Raw) -> Completion {
@@ -66,14 +91,23 @@ impl Uring {
         let was_over = watching.is_over;
         watching.is_over |= is_out;
         match cqueue::more(raw.flags()) {
-            false if watching.is_over => {
-                return Completion::Writable { token: self.watches.take(index).token };
-            }
+            false if watching.is_over => return self.watched(index),
             // A half close ended it.
             false => self.await_output(index, true),
             true if is_out && !was_over => self.cancel(Armed(tag(KIND_WRITABLE, index.into()))),
             true => {}
         }
         Completion::Quiet
+    }
+    fn watched(&mut self, index: u32) -> Completion {
+        let Watching { goal, is_cancelled, .. } = self.watches.take(index);
+        match goal {
+            Goal::Report(token) => Completion::Writable { token },
+            Goal::Send(send) if is_cancelled => self.landed(send, -libc::ECANCELED),
+            Goal::Send(send) => {
+                self.launch(send);
+                Completion::Quiet
+            }
+        }
     }
 }
