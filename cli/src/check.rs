@@ -1,6 +1,5 @@
 //! `roundhouse check`: places orders with receipts, or reads receipts, and proves their history.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -113,7 +112,7 @@ impl Args {
 }
 
 fn read(path: &Path) -> Result<Vec<Receipt>> {
-    let text = fs::read_to_string(path)
+    let text = sys::input::read_text(path, sys::input::LARGE)
         .with_context(|| format!("cannot read the receipts {}", path.display()))?;
     let receipts = text.lines().map(str::parse).collect::<Result<_, String>>();
     receipts.map_err(|why| anyhow!("{}: {why}", path.display()))

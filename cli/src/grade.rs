@@ -1,6 +1,5 @@
 //! `roundhouse grade SERVER...`: tries students' stock servers.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -37,7 +36,8 @@ pub struct Args {
 /// Tries the servers, one after the other.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let weights = match &args.weights {
-        Some(path) => fs::read_to_string(path).with_context(|| path.display().to_string())?,
+        Some(path) => sys::input::read_text(path, sys::input::SMALL)
+            .with_context(|| path.display().to_string())?,
         None => String::new(),
     };
     let mut options = args.options.clone();

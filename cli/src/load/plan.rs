@@ -302,7 +302,8 @@ impl HttpArgs {
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Usage> {
-    std::fs::read(file).map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
+    sys::input::read(file, sys::input::SMALL)
+        .map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
 }
 
 /// A request with its escapes resolved, and with a newline.

@@ -21,7 +21,7 @@ pub fn run(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {
     let [place] = &args.places[..] else {
         return Err(Failure::Usage(Usage("--record: expected one target".to_owned())));
     };
-    let target: Target = place.parse().map_err(Failure::Usage)?;
+    let target = place.parse().map(Target::settled).map_err(Failure::Usage)?;
     let is_plain = target.tls.is_none() && target.websocket.is_none();
     if target.scheme != Scheme::Http || !is_plain {
         let why = format!("--record: expected http://HOST:PORT, found {place}");

@@ -13,7 +13,7 @@ use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
 use language::info;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -182,7 +182,7 @@ fn running(text: &str) -> Option<SocketAddr> {
     if !has_port || text.contains([' ', '/']) {
         return None;
     }
-    text.to_socket_addrs().ok()?.next()
+    sys::resolve::server(text).ok()
 }
 
 /// The generator's target of a URL: each server puts its own address into it.

@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn terrain(map: Option<&Path>) -> Result<Terrain> {
     let (bytes, name) = match map {
         Some(file) => {
-            let bytes = std::fs::read(file)
+            let bytes = sys::input::read(file, sys::input::LARGE)
                 .with_context(|| format!("cannot read the map {}", file.display()))?;
             (bytes, file.display().to_string())
         }

@@ -154,7 +154,7 @@ impl FromStr for PageFlag {
 
 impl PageFlag {
     fn page(&self, types: &[MediaType]) -> Result<ErrorPage> {
-        let body = std::fs::read(&self.path)
+        let body = sys::input::read(&self.path, sys::input::SMALL)
             .with_context(|| format!("cannot read the page {}", self.path.display()))?;
         let kind = media_type(&self.path.to_string_lossy(), types);
         Ok(ErrorPage { code: self.code, kind, body: body.into() })

@@ -73,8 +73,8 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
 }
 
-/// Replies from memory wait for a client that has ended its output: the wait costs no CPU, plain and
-/// in messages, and the client gets all of them when it reads.
+/// Replies from memory wait for a client that has ended its output: the wait costs no CPU, plain
+/// and in messages, and the client gets all of them when it reads.
 pub fn a_half_closed_reader_waits_for_free(arm: &Arm) {
     let text = book(STOCKS, 1_000_000);
     let request = |is_framed| match is_framed {

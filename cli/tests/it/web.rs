@@ -415,8 +415,8 @@ pub fn the_slow_are_told(arm: &Arm) {
     server.stop();
 }
 
-/// A client that ends its output and does not read yet costs no CPU, and gets the whole file when it
-/// reads (RFC 9112 9.6: a half close is no loss of interest).
+/// A client that ends its output and does not read yet costs no CPU, and gets the whole file when
+/// it reads (RFC 9112 9.6: a half close is no loss of interest).
 pub fn a_half_closed_client_waits_for_free(arm: &Arm) {
     const LEN: u64 = 60 << 20;
     let folder = Folder::new();

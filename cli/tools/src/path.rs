@@ -111,7 +111,7 @@ fn under<T: Task>(corners: Corners, task: T) -> T::Output {
 /// Reads a map from a file.
 pub(crate) fn read_map(path: &Path) -> Result<Map> {
     language::debug!("reading {}", path.display());
-    let bytes = std::fs::read(path)
+    let bytes = sys::input::read(path, sys::input::LARGE)
         .with_context(|| format!("expected a map in {}, cannot read it", path.display()))?;
     Map::parse(&bytes).with_context(|| format!("{} is not a map", path.display()))
 }

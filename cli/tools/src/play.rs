@@ -1,7 +1,7 @@
 //! `roundhouse play`: receives media without playing them, in one session or thousands, and reports
 //! loss, order and lateness.
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -69,7 +69,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let place = place.trim_start_matches('@').split('/').next().unwrap_or_default();
             let place =
                 if place.starts_with(':') { format!("0.0.0.0{place}") } else { place.into() };
-            let address = resolve(&place).with_context(|| format!("cannot listen at {place}"))?;
+            let address =
+                resolve(&place, false).with_context(|| format!("cannot listen at {place}"))?;
             let interface = args.interface.unwrap_or(Ipv4Addr::UNSPECIFIED);
             let (receivers, time) = (args.sessions, args.time);
             receive(&ReceivePlan { address, interface, receivers, time }, &stop)
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             let place = rest.split('/').next().unwrap_or_default();
             let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
             let place = if has_port(place) { place.into() } else { format!("{place}:{PORT}") };
-            let address = resolve(&place).with_context(|| format!("cannot find {place}"))?;
+            let address = resolve(&place, true).with_context(|| format!("cannot find {place}"))?;
             listen(&ask(args, address)?, &stop).context("cannot listen on this machine")?
         }
         _ => {
@@ -124,9 +125,10 @@ fn has_port(place: &str) -> bool {
     name.contains(':')
 }
 
-fn resolve(place: &str) -> Result<SocketAddr> {
-    let mut found = place.to_socket_addrs()?;
-    found.next().ok_or_else(|| anyhow!("expected an address, found a name without one"))
+/// The address of a server by RTSP is one that answers; receivers of packets have no answer.
+fn resolve(place: &str, is_rtsp: bool) -> Result<SocketAddr> {
+    let all = sys::resolve::addresses(place)?;
+    Ok(if is_rtsp { sys::resolve::answering(&all).unwrap_or(all[0]) } else { all[0] })
 }
 
 fn ask(args: &Args, address: SocketAddr) -> Result<ListenPlan> {

@@ -168,7 +168,7 @@ impl PlanFile {
     /// # Errors
     /// If it cannot be read or is no plan.
     pub fn read(path: &Path) -> Result<PlanFile> {
-        let text = std::fs::read_to_string(path);
+        let text = sys::input::read_text(path, sys::input::SMALL);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
         PlanFile::parse(&text).with_context(|| format!("{} is no plan", path.display()))
     }
@@ -307,7 +307,7 @@ fn provisions(files: &[FileSpec], folder: &Path) -> Result<Vec<Provision>> {
                 (Some(text), None) => text.clone(),
                 (None, Some(from)) => {
                     let path = folder.join(from);
-                    std::fs::read_to_string(&path)
+                    sys::input::read_text(&path, sys::input::SMALL)
                         .with_context(|| format!("cannot read {}", path.display()))?
                 }
                 _ => bail!("file `{}`: expected one of `text` and `from`", file.name),

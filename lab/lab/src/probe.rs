@@ -2,7 +2,7 @@
 //! and none changes anything.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The time that a server has for each reply.
@@ -50,11 +50,8 @@ const ECHO: Protocol = Protocol {
 /// # Errors
 /// A sentence that says what was asked and what came back.
 pub fn protocol(address: &str) -> Result<Protocol, String> {
-    let address = address
-        .to_socket_addrs()
-        .ok()
-        .and_then(|mut all| all.next())
-        .ok_or_else(|| format!("expected HOST:PORT, found `{address}`"))?;
+    let address = sys::resolve::server(address)
+        .map_err(|_| format!("expected HOST:PORT, found `{address}`"))?;
     let head = ask(address, HEAD)?;
     let is_refused = head.starts_with(b"HTTP/1.1 400") || head.starts_with(b"HTTP/1.0 400");
     if (head.is_empty() || is_refused || is_tls(&head)) && is_tls(&ask(address, HELLO)?) {

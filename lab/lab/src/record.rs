@@ -229,7 +229,7 @@ impl Recorder {
     /// If the file cannot be opened or written.
     pub fn resume(path: &Path, sitting: &Sitting) -> anyhow::Result<Recorder> {
         let failed = || format!("cannot append to {}", path.display());
-        let text = std::fs::read(path).with_context(failed)?;
+        let text = sys::input::read(path, BYTES_MAX).with_context(failed)?;
         let file = OpenOptions::new().append(true).open(path).with_context(failed)?;
         // A last line that a crash cut off is no result.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

@@ -134,7 +134,7 @@ impl Service {
     /// The file cannot be read, or is not UTF-8.
     pub fn page(file: Option<&Path>) -> Result<Provision> {
         let text = match file {
-            Some(path) => std::fs::read_to_string(path)
+            Some(path) => sys::input::read_text(path, sys::input::SMALL)
                 .with_context(|| format!("cannot read {}", path.display()))?,
             None => page(),
         };

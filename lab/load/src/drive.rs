@@ -237,6 +237,10 @@ impl Driver {
             if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
                 return Ok(());
             }
+            if stop.limit().is_some_and(|limit| now >= limit) {
+                self.leave_arrivals(stop, now);
+                return Ok(());
+            }
             let (sleep, spins) = self.sleep(stop, sweep, now);
             self.net.epoll.wait(&mut events, Some(sleep))?;
             let woken = self::now();
@@ -323,6 +327,13 @@ impl Driver {
             now = self::now();
         }
         ARRIVALS
+    }
+
+    /// Notes how far the generator is behind the arrivals that it leaves out.
+    fn leave_arrivals(&mut self, stop: &dyn Stop, now: Instant) {
+        let due = self.arrivals.arrive.due().filter(|&due| stop.admits(due));
+        let behind_ns = due.map_or(0, |due| nanos(due, now));
+        self.counts.behind_ns = self.counts.behind_ns.max(behind_ns);
     }
 
     /// Handles connections whose alarm is due.
@@ -460,11 +471,14 @@ impl Driver {
         (self.settings.timeout / 8).clamp(WAIT_MAX, Duration::from_secs(1))
     }
 
-    /// Gives up connections that made no progress for too long.
+    /// Gives up connections on which no whole reply arrived for too long.
     fn sweep(&mut self, now: Instant) {
         for at in 0..self.links.len() {
             let link = &self.links[at];
-            let still = now.since(link.moved);
+            let still = match link.dialled {
+                Some(_) => now.since(link.moved),
+                None => link.waits(now),
+            };
             if !link.is_up() || still <= self.settings.timeout {
                 continue;
             }
@@ -475,7 +489,7 @@ impl Driver {
                 self.fail(at, now, FaultKind::Timeout, || match silent {
                     true => format!("no reply in {still:?}, {owed} missing on connection {at}"),
                     false => {
-                        format!("connection {at}: {owed} replies missing, no bytes for {still:?}")
+                        format!("no whole reply in {still:?}, {owed} missing on connection {at}")
                     }
                 });
             }

@@ -22,7 +22,7 @@ pub enum FaultKind {
     /// The server closed the connection while replies were outstanding.
     #[display("connections closed early")]
     ClosedEarly,
-    /// A connection made no progress for the whole timeout.
+    /// No whole reply arrived within the timeout.
     #[display("connections timed out")]
     Timeout,
     /// This machine has no local port left for the server's address.
@@ -155,9 +155,13 @@ impl FaultKind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Refused => "start the server, or name the right port",
-            Self::Reset => "check the server's log: it crashed or dropped connections",
+            Self::Reset => {
+                "check the server's log: it crashed or dropped connections; if it closes after a \
+                 reply without `Connection: close`, say --requests-per-connection 1"
+            }
             Self::ClosedEarly => {
-                "check the server's log and limits, and that it speaks this protocol"
+                "check the server's log and limits, that it speaks this protocol, and whether it \
+                 wants TLS (https://)"
             }
             Self::Timeout => "use fewer connections, or raise --timeout",
             Self::NoPorts => {

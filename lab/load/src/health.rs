@@ -63,6 +63,8 @@ pub struct Evidence<'a> {
     pub busy: f64,
     /// Time during which threads were kept from running (ns), and the longest stall.
     pub stalled_ns: (u64, u64),
+    /// How far the generator was behind its schedule when it gave up the last arrivals (ns).
+    pub behind_ns: u64,
     /// Right replies a second.
     pub achieved_rps: f64,
     /// From due to noticed.
@@ -105,6 +107,16 @@ impl Health {
             ceiling_rps: evidence.baseline.map(|baseline| baseline.ceiling_rps),
         };
         health.judge_stalls(evidence);
+        if evidence.behind_ns > 0 {
+            let seconds = evidence.behind_ns as f64 / 1e9;
+            health.note(
+                Verdict::Invalid,
+                format!(
+                    "the generator was {seconds:.1} s behind its schedule and left the last \
+                     arrivals out: lower the rate, or use more threads (-t)"
+                ),
+            );
+        }
         if evidence.scheduled {
             health.judge_tardiness(evidence);
         }
@@ -220,6 +232,7 @@ mod tests {
     fn check(change: impl Fn(&mut Evidence<'_>), verdict: Verdict, part: &str) {
         let response = quantiles(500_000, 3_000_000, 9_000_000);
         let mut evidence = Evidence {
+            behind_ns: 0,
             scheduled: true,
             window_ns: 1_000_000_000,
             threads: 1,

@@ -27,6 +27,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The name and version of [`Report`].
 pub const SCHEMA: &str = "roundhouse.load/1";
@@ -116,6 +117,9 @@ pub struct Report {
     pub kinds: Vec<KindReport>,
     /// Faults by kind, of the whole run: `kind`, `count`, `example`.
     pub errors: Faults,
+    /// Of HTTP: the replies of the whole run by status.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statuses: BTreeMap<u16, u64>,
     /// Requests whose connection ended before the reply arrived.
     pub lost: u64,
     /// Requests sent again on a new connection, because the server had announced the end of the

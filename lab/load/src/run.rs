@@ -19,6 +19,7 @@ use crate::drive::{Driver, IntervalReport, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
 use crate::report::Report;
+use crate::script::REQUESTS_MAX;
 use crate::slo::Slo;
 use crate::snapshot::Board;
 use crate::stop::{ByPrecision, Most, Precision, Stop, Until};
@@ -40,6 +41,9 @@ const PROBE: Duration = Duration::from_secs(10);
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The time that the threads get to start.
 const HEAD_START: Duration = Duration::from_millis(20);
+/// The most kinds of requests that are counted apart, in all threads together: each takes at most
+/// 8 KB (two histograms), and some 300 bytes after a few replies.
+const KINDS_MAX: usize = REQUESTS_MAX;
 /// The interval between two checks in a window by precision.
 const LOOKS: Duration = Duration::from_millis(100);
 
@@ -144,6 +148,8 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
+    let plan = &Plan { target: plan.target.clone().settled(), ..plan.clone() };
+    kinds_fit(plan)?;
     pin(plan.cpu)?;
     plan.sources.iter().try_for_each(|&source| is_here(source))?;
     let prepared = Prepared::ask(&plan.target, &plan.workload)?;
@@ -209,6 +215,19 @@ fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure>
         }
         Ok(threads)
     })
+}
+
+/// Refuses more kinds than a report can count apart in bounded memory.
+fn kinds_fit(plan: &Plan) -> Result<(), Failure> {
+    let Workload::Http(options) = &plan.workload else { return Ok(()) };
+    let (kinds, threads) = (options.requests.len(), plan.threads);
+    if !plan.settings.detailed || kinds * threads <= KINDS_MAX {
+        return Ok(());
+    }
+    Err(Failure::Usage(Usage(format!(
+        "expected --kinds with at most {KINDS_MAX} requests of a list in all threads, found \
+         {kinds} in each of {threads}; use fewer threads, or leave --kinds out"
+    ))))
 }
 
 /// Pins this thread, and those it will start, to a processor.

@@ -25,6 +25,7 @@ pub use stock::{SHOW, Stock, StockOptions};
 
 use crate::faults::{FaultKind, Faults};
 use crate::report::Check;
+use std::collections::BTreeMap;
 
 /// The outcome of feeding some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +133,11 @@ pub trait Script: Send {
     /// Whether `reply`, which is whole, says that the server is overloaded: the audit is repeated.
     fn audit_is_refused(&self, _reply: &[u8]) -> bool {
         false
+    }
+
+    /// The replies by status, if the protocol has one.
+    fn statuses(&self) -> BTreeMap<u16, u64> {
+        BTreeMap::new()
     }
 
     /// The counts of this script, so that another thread's script of the same kind can judge for

@@ -27,7 +27,8 @@ pub struct Outcome {
     pub found: f64,
     /// Whether the goal is met.
     pub met: bool,
-    /// The value of `mean` (ns) or `rate` (requests a second).
+    /// The value of `mean` (ns), unless no request has a time, of `rate` (requests a second), or of
+    /// `errors` (a fraction; 1 if there was no request).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
 }
@@ -53,12 +54,12 @@ fn judge(goal: &Objective, response: &Histogram, without: u64, rate: f64) -> Out
     let (found, met, value) = match goal.metric.as_str() {
         "rate" => (yes_or_no(rate > limit), rate > limit, Some(rate)),
         "mean" => {
-            let met = without == 0 && response.mean() < limit;
-            (yes_or_no(met), met, Some(response.mean()))
+            let met = without == 0 && response.count() > 0 && response.mean() < limit;
+            (yes_or_no(met), met, (response.count() > 0).then(|| response.mean()))
         }
         "errors" => {
-            let errors = without as f64 / all.max(1) as f64;
-            (1.0 - errors, errors < limit, None)
+            let errors = if all == 0 { 1.0 } else { without as f64 / all as f64 };
+            (1.0 - errors, errors < limit, Some(errors))
         }
         _ => {
             let share = goal.share().unwrap_or(1.0);
@@ -148,5 +149,12 @@ mod tests {
         check("errors < 0.1%", 1, false);
         let one: Slo = "p1 < 1s, errors < 1%".parse().expect("two");
         assert!(one.judge(&Histogram::new(), 0, 0.0).iter().all(|it| !it.met));
+        let all: Slo = "p1 < 1s, errors < 1%, mean < 1s, max < 1s".parse().expect("four");
+        for without in [0, 7] {
+            let found = all.judge(&Histogram::new(), without, 0.0);
+            assert!(found.iter().all(|it| !it.met && it.found == 0.0), "{found:?}");
+            let values: Vec<_> = found.iter().map(|it| it.value).collect();
+            assert_eq!(values, [None, Some(1.0), None, None], "no reply is no good time");
+        }
     }
 }

@@ -13,6 +13,10 @@ use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// The time after the end of a phase in which a generator that was kept from running catches up
+/// with the arrivals of the phase; one that is too slow for its schedule never does.
+pub const OVERRUN_MAX: Duration = Duration::from_secs(1);
+
 /// The progress of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -38,6 +42,11 @@ pub trait Stop {
 
     /// Whether the phase is over.
     fn over(&self, progress: Progress) -> bool;
+
+    /// The moment at which the phase ends even if some of its arrivals are still to be handled.
+    fn limit(&self) -> Option<Instant> {
+        self.wake().map(|end| end + OVERRUN_MAX)
+    }
 
     /// The time to check again even if no event comes; `None`: only on events.
     fn wake(&self) -> Option<Instant>;
@@ -176,7 +185,7 @@ mod tests {
         assert!(by_time.admits(Instant::from_ns(99)) && !by_time.admits(END));
         assert!(by_count.admits(END) && !drained.admits(Instant::ZERO));
         for rule in [by_time, by_count, drained] {
-            assert_eq!(rule.wake(), Some(END));
+            assert_eq!((rule.wake(), rule.limit()), (Some(END), Some(END + OVERRUN_MAX)));
         }
     }
 }

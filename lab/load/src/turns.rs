@@ -143,8 +143,9 @@ impl<'a> Player<'a> {
         let watched = plan.watch.as_ref().ok_or_else(|| {
             Failure::Usage(Usage(format!("{}: expected --watch, found none", plan.target)))
         })?;
-        let script = run::script(&plan.target, &plan.workload, &settings)?;
-        let drive = run::drive(&plan.target, settings, plan.model.depth(), script)?;
+        let target = plan.target.clone().settled();
+        let script = run::script(&target, &plan.workload, &settings)?;
+        let drive = run::drive(&target, settings, plan.model.depth(), script)?;
         Ok(Self {
             plan,
             drive,

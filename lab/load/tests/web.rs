@@ -5,13 +5,13 @@ use load::drive::Settings;
 use load::run::{Window, Workload};
 use load::script::HttpOptions;
 use load::work::Think;
-use load::{FaultKind, Model, Plan, Report};
-use std::io::{BufRead, BufReader, Write};
+use load::{Arrivals, FaultKind, Model, Plan, Report, Verdict};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The server's behaviour at the `n`-th request (from 1) of a connection: the reply, and whether it
 /// closes the connection afterwards.
@@ -154,4 +154,126 @@ fn wrong_replies_are_errors_with_an_example() {
     check_wrong(short, FaultKind::Timeout, "timed out");
     let long = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nlonger".to_owned(), false);
     check_wrong(long, FaultKind::UnaskedBytes, "unrequested");
+}
+
+/// A server that takes requests on each connection and answers by `talk`; its threads end with the
+/// process.
+fn listen(place: &str, talk: fn(TcpStream)) -> Option<SocketAddr> {
+    let listener = TcpListener::bind(place).ok()?;
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || talk(stream));
+        }
+    });
+    Some(address)
+}
+
+fn requests(target: &str) -> Plan {
+    let target: load::Target = target.parse().expect("a target");
+    let options = HttpOptions::get(&target.authority, vec![("/".to_owned(), 1)], 1);
+    let mut plan = Plan::new(target, Workload::Http(options));
+    plan.warmup = Duration::ZERO;
+    plan.settings.connections = 1;
+    plan.settings.timeout = Duration::from_millis(300);
+    plan.settings.drain = Duration::from_millis(600);
+    plan
+}
+
+/// The time limit is that of the whole reply, not of its next byte.
+#[test]
+fn a_reply_that_drips_is_a_timeout() {
+    let drip = |mut stream: TcpStream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+        while stream.write_all(b"x").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let address = listen("127.0.0.1:0", drip).expect("a port");
+    let mut plan = requests(&format!("http://{address}/"));
+    plan.window = Window::Count(2);
+    let (begin, report) = (Instant::now(), run(&plan));
+    assert!(begin.elapsed() < Duration::from_secs(60), "a run by count ends");
+    assert_eq!((report.errors.of(FaultKind::Timeout), report.lost), (2, 2), "{report}");
+}
+
+/// No reply is no time of zero, and all of the errors.
+#[test]
+fn without_a_reply_there_is_no_time() {
+    let address = listen("127.0.0.1:0", |_stream| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let mut plan = requests(&format!("http://{}/", address.expect("a port")));
+    plan.window = Window::For(Duration::from_millis(200));
+    plan.slo = Some("errors < 1%, mean < 1s, p50 < 1s".parse().expect("an objective"));
+    let report = run(&plan);
+    let json = serde_json::to_value(&report).expect("plain data");
+    for times in ["response", "service", "lateness"] {
+        for name in ["p50_ns", "p90_ns", "p99_ns", "max_ns", "mean_ns"] {
+            assert!(json[times][name].is_null(), "{times} {name}: {json}");
+        }
+    }
+    assert_eq!(json["slo"][0]["value"], 1.0, "{json}");
+    assert!(!report.meets_slo());
+    let text = report.to_string();
+    assert!(text.contains("errors < 1% MISSED: 100.0000 % were"), "{text}");
+    assert!(text.contains("mean < 1s MISSED: no request has a time"), "{text}");
+}
+
+/// A server on another address of its name is found.
+#[test]
+fn the_next_address_of_a_name_is_tried() {
+    let answer = |mut stream: TcpStream| {
+        while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {
+            let _ = stream.write_all(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n");
+        }
+    };
+    let Some(address) = listen("[::1]:0", answer) else {
+        println!("skipped: this machine has no IPv6");
+        return;
+    };
+    let target = format!("http://localhost:{}/", address.port());
+    if !sys::resolve::addresses(&target[7..target.len() - 1]).is_ok_and(|it| it.contains(&address))
+    {
+        println!("skipped: localhost is not ::1 here");
+        return;
+    }
+    let mut plan = requests(&target);
+    plan.window = Window::Count(3);
+    let report = run(&plan);
+    assert_eq!((report.requests, report.statuses.get(&302)), (3, Some(&3)), "{report}");
+    // A dead port names every address that was tried.
+    let mut plan = requests("http://localhost:1/");
+    plan.window = Window::Count(1);
+    let failure = load::run(&plan).expect_err("nothing listens there").to_string();
+    assert!(failure.contains("127.0.0.1:1") && failure.contains("[::1]:1"), "{failure}");
+    assert!(failure.contains("start one"), "{failure}");
+}
+
+/// A generator that cannot keep a schedule ends with it, and says so.
+#[test]
+fn a_schedule_that_is_too_fast_ends_in_time() {
+    let web = Web::open(|_| ("HTTP/1.1 204 No Content\r\n\r\n".to_owned(), false));
+    let mut plan = requests(&format!("http://{}/", web.address));
+    plan.settings.outstanding_max = 10;
+    plan.window = Window::For(Duration::from_millis(100));
+    plan.model = Model::Open { rate: 1e9, arrivals: Arrivals::Constant, depth: 1 };
+    let (begin, report) = (Instant::now(), run(&plan));
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    assert_eq!(report.health.verdict, Verdict::Invalid, "{report}");
+    assert!(report.doubts.iter().any(|it| it.contains("behind its schedule")), "{report}");
+}
+
+/// Kinds that cannot be counted in bounded memory are refused before the run.
+#[test]
+fn too_many_kinds_are_refused() {
+    let address = listen("127.0.0.1:0", drop).expect("a port");
+    let mut plan = requests(&format!("http://{address}/"));
+    let paths = (0..40_000).map(|at| (format!("/{at}"), 1)).collect();
+    plan.workload = Workload::Http(HttpOptions::get("a", paths, 1));
+    (plan.settings.detailed, plan.threads, plan.settings.connections) = (true, 2, 2);
+    let failure = load::run(&plan).expect_err("80,000 kinds").to_string();
+    assert!(failure.contains("at most 65535") && failure.contains("fewer threads"), "{failure}");
 }

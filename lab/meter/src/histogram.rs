@@ -24,9 +24,11 @@ pub struct Histogram {
 /// The usual figures of a histogram, all in nanoseconds.
 ///
 /// Values are exact to three digits. The two high percentiles are `None` where fewer than a hundred
-/// values lie beyond them; the two low ones are given for any count above zero, and everything is
-/// zero if there was nothing to count.
+/// values lie beyond them; the two low ones are given for any count above zero. Where nothing was
+/// counted, everything is zero here and `null` in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "QuantilesForm", into = "QuantilesForm")]
+#[schemars(with = "QuantilesForm")]
 pub struct Quantiles {
     /// The number of recorded values.
     pub count: u64,
@@ -41,8 +43,46 @@ pub struct Quantiles {
     /// Largest value; never compare two of these.
     pub max_ns: u64,
     /// Arithmetic mean.
-    #[schemars(range(min = 0.0))]
     pub mean_ns: f64,
+}
+
+/// The usual figures of a histogram, all in nanoseconds, exact to three digits. A figure is null if
+/// there was nothing to count, and a high percentile if fewer than a hundred values lie beyond it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Quantiles")]
+struct QuantilesForm {
+    /// The number of recorded values.
+    count: u64,
+    /// Median.
+    p50_ns: Option<u64>,
+    /// 90th percentile.
+    p90_ns: Option<u64>,
+    /// 99th percentile: needs 10,000 values.
+    p99_ns: Option<u64>,
+    /// 99.9th percentile: needs 100,000 values.
+    p999_ns: Option<u64>,
+    /// Largest value; never compare two of these.
+    max_ns: Option<u64>,
+    /// Arithmetic mean.
+    #[schemars(range(min = 0.0))]
+    mean_ns: Option<f64>,
+}
+
+impl From<QuantilesForm> for Quantiles {
+    fn from(form: QuantilesForm) -> Self {
+        let QuantilesForm { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns } = form;
+        let [p50_ns, p90_ns, max_ns] = [p50_ns, p90_ns, max_ns].map(Option::unwrap_or_default);
+        Self { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns: mean_ns.unwrap_or(0.0) }
+    }
+}
+
+impl From<Quantiles> for QuantilesForm {
+    fn from(found: Quantiles) -> Self {
+        let Quantiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns } = found;
+        let [p50_ns, p90_ns, max_ns] = [p50_ns, p90_ns, max_ns].map(|ns| (count > 0).then_some(ns));
+        let mean_ns = (count > 0).then_some(mean_ns);
+        Self { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns }
+    }
 }
 
 impl Histogram {
@@ -192,6 +232,21 @@ mod tests {
         let [(short, 3), (long, 4)] = counts[..] else { panic!("two values: {counts:?}") };
         check(short, 1000);
         check(long, 2_000_000);
+    }
+
+    #[test]
+    fn what_was_not_counted_is_null() {
+        let none = serde_json::to_value(Quantiles::default()).expect("plain data");
+        for name in ["p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns", "mean_ns"] {
+            assert!(none[name].is_null(), "{none}");
+        }
+        assert_eq!(none["count"], 0);
+        let mut few = Histogram::new();
+        few.record(5, 3);
+        for found in [Quantiles::default(), few.quantiles()] {
+            let text = serde_json::to_string(&found).expect("plain data");
+            assert_eq!(serde_json::from_str::<Quantiles>(&text).expect("its own"), found);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
 //! - [`hlog`]: histograms over time as a file that the plotters of HdrHistogram read.
+//! - [`sparse`]: histograms as large as the variety of their values, for many kinds of requests.
 //! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
 //! - [`counters`]: the same and control groups, on this machine or asked of another one.
@@ -17,10 +18,12 @@ pub mod histogram;
 pub mod hlog;
 pub mod machine;
 pub mod proc;
+pub mod sparse;
 pub mod spectrum;
 
 pub use counters::{CounterSample, CounterServer, CounterSource};
 pub use histogram::{Histogram, Quantiles};
 pub use machine::{CpuTimes, Machine};
 pub use proc::{Cost, Memory, ProcError, TreeCost};
+pub use sparse::SparseHistogram;
 pub use spectrum::Spectrum;

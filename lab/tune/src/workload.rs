@@ -72,7 +72,8 @@ fn web(
 /// servers that hold nothing else.
 fn recorded(path: &Path) -> Result<String> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let text = sys::input::read_text(path, sys::input::LARGE)
+        .with_context(|| format!("cannot read {shown}"))?;
     let har: serde_json::Value =
         serde_json::from_str(&text).with_context(|| format!("{shown} is no recording (HAR)"))?;
     let entries = har["log"]["entries"].as_array();

@@ -87,7 +87,8 @@ impl Certificates {
 
     fn read(&self) -> Result<Vec<(Vec<String>, KeyPair)>> {
         let read = |path: &Path| {
-            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+            sys::input::read(path, sys::input::SMALL)
+                .with_context(|| format!("cannot read {}", path.display()))
         };
         let pair = |files: &KeyFiles| {
             let KeyFiles { names, cert, key } = files;

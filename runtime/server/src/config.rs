@@ -199,7 +199,7 @@ struct Choice {
 }
 
 fn read(file: &Path) -> Result<Vec<Choice>> {
-    let bytes = std::fs::read(file).with_context(|| {
+    let bytes = sys::input::read(file, sys::input::SMALL).with_context(|| {
         format!("cannot read {}: expected a file of options `name = value`", file.display())
     })?;
     if file.extension().is_some_and(|ending| ending == "toml") {

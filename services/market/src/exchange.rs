@@ -63,5 +63,5 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     if !path.metadata().is_ok_and(|about| about.is_file()) {
         return Err(Refused(format!("{name}: expected a file of lines `ID LEFT PRICE`")).into());
     }
-    std::fs::read(path).with_context(|| format!("cannot read {name}"))
+    sys::input::read(path, sys::input::LARGE).with_context(|| format!("cannot read {name}"))
 }

@@ -57,7 +57,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("peers", "lab", "testkit"),
     ("document", "", ""),
     ("pages", "document lab language meter stats", ""),
-    ("tune", "document lab stats", "language"),
+    ("tune", "document lab stats sys", "language"),
     ("grade", "language stats sys tools wire", "testkit"),
     ("museum", "document lab language meter peers memory index grid stats wire", ""),
     (

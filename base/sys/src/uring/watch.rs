@@ -1,10 +1,10 @@
 //! Waiting for a descriptor to be readable or writable (`IORING_OP_POLL_ADD`).
 //!
 //! The kernel adds `POLLRDHUP`, `POLLHUP` and `POLLERR` to every mask of a poll (io_uring/poll.c,
-//! `IO_POLL_UNMASK`). So a poll for output on a socket whose peer has ended its own output completes
-//! at once, however full the socket is, and waiting again in the same way is a loop without a pause.
-//! Such a wait continues as a multishot poll: that one is edge-triggered, so it reports the half
-//! close once and after that only the wake-ups of the socket.
+//! `IO_POLL_UNMASK`). So a poll for output on a socket whose peer has ended its own output
+//! completes at once, however full the socket is, and waiting again in the same way is a loop
+//! without a pause. Such a wait continues as a multishot poll: that one is edge-triggered, so it
+//! reports the half close once and after that only the wake-ups of the socket.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -22,7 +22,7 @@ pub(super) struct Watching {
     is_cancelled: bool,
 }
 
-/// What follows a wait for output.
+/// The step after a wait for output.
 #[derive(Clone, Copy)]
 enum Goal {
     /// The caller of [`Uring::watch_writable`] is told, by its token.
@@ -31,7 +31,7 @@ enum Goal {
     Send(u32),
 }
 
-/// What ends a wait for output; after an error or a hang-up, the next send reports it.
+/// The events that end a wait for output; after an error or a hang-up, the next send reports it.
 const OUTPUT: i32 = (libc::POLLOUT | libc::POLLERR | libc::POLLHUP) as i32;
 
 impl Uring {

@@ -99,7 +99,8 @@ pub fn target(at: &str) -> Result<Target, String> {
         Ok(bare) => format!("[{bare}]:{PORT}"),
         Err(_) => place.to_owned(),
     };
-    format!("{scheme}://{place}").parse().map_err(|usage: Usage| usage.to_string())
+    let target: Result<Target, Usage> = format!("{scheme}://{place}").parse();
+    target.map(Target::settled).map_err(|usage| usage.to_string())
 }
 
 /// The address of a [`target`] of plain TCP, from its host and port.

@@ -61,7 +61,7 @@ struct Tally {
 
 /// Checks a scenario. A wrong path is exit code 1.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let bytes = std::fs::read(&args.scen)
+    let bytes = sys::input::read(&args.scen, sys::input::LARGE)
         .with_context(|| format!("expected a scenario, cannot read {}", args.scen.display()))?;
     let mut queries =
         scenario(&bytes).with_context(|| format!("{} is not a scenario", args.scen.display()))?;

@@ -228,6 +228,7 @@ impl View {
         };
         let busy = self.last.iter().zip(&self.sum.cpu_ns).map(share).fold(0.0, f64::max);
         Health::judge(&Evidence {
+            behind_ns: 0,
             scheduled: self.scheduled,
             window_ns,
             threads: self.last.len(),

@@ -24,7 +24,8 @@ pub fn book(file: Option<&Path>) -> Result<Provision> {
         None => ("the built-in book".to_string(), book::DEFAULT.as_bytes().to_vec()),
         Some(file) => {
             let name = file.display().to_string();
-            let bytes = std::fs::read(file).with_context(|| format!("cannot read {name}"))?;
+            let bytes = sys::input::read(file, sys::input::LARGE)
+                .with_context(|| format!("cannot read {name}"))?;
             (name, bytes)
         }
     };

@@ -143,6 +143,7 @@ impl Driver {
         let link = &mut self.links[at];
         link.moved = now;
         if replies.done > 0 {
+            link.replied = now;
             self.run.answered = now;
         }
         let detailed = self.settings.detailed;
@@ -269,7 +270,16 @@ impl Driver {
         }
         if owed > 0 {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
-                format!("connection {at} was closed with {owed} of {asked} replies missing")
+                let done = asked - u64::from(owed);
+                let mut words =
+                    format!("connection {at} was closed with {owed} of {asked} replies missing");
+                if done > 0 {
+                    words += &format!(
+                        "; if the server closes after each {done} without `Connection: close`, say \
+                         --requests-per-connection {done}"
+                    );
+                }
+                words
             });
         }
         self.drop_link(at, now);

@@ -57,6 +57,8 @@ pub(super) struct Link {
     pub(super) greetings: u32,
     /// Whether it was counted as missing its greeting.
     pub(super) unlogged: bool,
+    /// When a reply was complete for the last time.
+    pub(super) replied: Instant,
     /// When bytes or requests last moved on the connection.
     pub(super) moved: Instant,
     /// Received bytes that the script could not use yet.
@@ -86,6 +88,7 @@ impl Default for Link {
             dialled: None,
             greetings: 0,
             unlogged: false,
+            replied: Instant::ZERO,
             moved: Instant::ZERO,
             held: Vec::new(),
             unsent: Vec::new(),
@@ -190,6 +193,13 @@ impl Link {
         matches!(&self.state, State::Up(wire) if wire.has_more())
     }
 
+    /// How long the oldest unanswered request has waited for its reply, which can begin only after
+    /// the one before it.
+    pub(super) fn waits(&self, now: Instant) -> Duration {
+        let sent = self.runs.front().map_or(now, |run| run.sent);
+        now.since(sent.max(self.opened).max(self.replied))
+    }
+
     /// Whether no byte has come since the oldest unanswered request was sent.
     pub(super) fn is_silent(&self) -> bool {
         self.runs.front().is_none_or(|run| self.moved <= run.sent)
@@ -241,6 +251,24 @@ mod tests {
         link.close(at(4));
         link.restore_runs(runs);
         assert_eq!((link.outstanding, link.runs().count()), (2, 1));
+    }
+
+    #[test]
+    fn a_reply_has_its_time_from_the_end_of_the_one_before() {
+        let mut link = Link::default();
+        link.asked(2, at(0), at(100));
+        assert_eq!(link.waits(at(350)), Duration::from_nanos(250));
+        // Bytes of a reply that drips move the connection, not the wait.
+        link.moved = at(340);
+        assert_eq!(link.waits(at(350)), Duration::from_nanos(250));
+        link.answered(1);
+        link.replied = at(300);
+        assert_eq!(link.waits(at(350)), Duration::from_nanos(50));
+        // A request that is sent again on a new connection waits from then on.
+        link.opened = at(340);
+        assert_eq!(link.waits(at(350)), Duration::from_nanos(10));
+        link.answered(1);
+        assert_eq!(link.waits(at(350)), Duration::ZERO);
     }
 
     #[test]

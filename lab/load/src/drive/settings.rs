@@ -19,7 +19,7 @@ pub struct Settings {
     pub connections: usize,
     /// Close and reopen each connection after this many requests.
     pub requests_per_connection: Option<u64>,
-    /// Give up a connection that has outstanding requests and made no progress for this long.
+    /// Give up a connection on which no whole reply to a request arrived for this long.
     pub timeout: Duration,
     /// The longest wait for the last replies, and for any reply to numbered requests.
     pub drain: Duration,

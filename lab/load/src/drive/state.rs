@@ -110,6 +110,9 @@ pub struct Counts {
     pub handshakes: Option<Handshakes>,
     /// The counts of a stress client.
     pub stress: StressCounts,
+    /// How far the generator was behind its schedule when a phase ended without its last arrivals
+    /// (ns).
+    pub behind_ns: u64,
     /// The generator's own delays in this phase.
     pub delays: Delays,
 }
@@ -146,6 +149,7 @@ impl Counts {
         if let Some(handshakes) = &other.handshakes {
             self.handshakes.get_or_insert_default().merge(handshakes);
         }
+        self.behind_ns = self.behind_ns.max(other.behind_ns);
         self.stress.merge(&other.stress);
     }
 }

@@ -3,8 +3,9 @@
 use super::Usage;
 use crate::tls::TlsOptions;
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::str::FromStr;
+use sys::resolve;
 use wire::websocket::MessageKind;
 
 /// The protocol.
@@ -36,8 +37,10 @@ pub struct Target {
     pub tls: Option<TlsOptions>,
     /// Messages of a WebSocket of this type; `None`: bytes.
     pub websocket: Option<MessageKind>,
-    /// The server's address; the first one if a name has several.
+    /// The server's address; the first one if a name has several, until [`Target::settled`].
     pub address: SocketAddr,
+    /// The further addresses of the same name.
+    pub spares: Vec<SocketAddr>,
     /// Further nodes that serve the same.
     pub others: Vec<SocketAddr>,
     /// Host and, if given, port, of the first.
@@ -92,6 +95,20 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Usage> {
         let (name, authority, path) = parts(text)
             .ok_or_else(|| Usage(format!("expected a target such as {SCHEMES}, found `{text}`")))?;
+        // Schemes are case-insensitive (RFC 3986 section 3.1).
+        let name = name.to_ascii_lowercase();
+        let name = name.as_str();
+        if authority.contains('@') {
+            return Err(Usage(format!(
+                "expected {name}://HOST, found a user before the host; name the user by -H \
+                 'Authorization: Basic BASE64'"
+            )));
+        }
+        if !authority.is_ascii() {
+            return Err(Usage(format!(
+                "expected a HOST of ASCII, found `{authority}`; write its form with xn--"
+            )));
+        }
         let (name, is_tls, is_websocket) = match name.split_once('+') {
             _ if name == "https" => ("http", true, false),
             Some((name, "tls")) => (name, true, false),
@@ -112,10 +129,11 @@ impl FromStr for Target {
         let mut nodes = authority.split(several);
         let authority = nodes.next().unwrap_or_default();
         let port = port(scheme, is_tls);
-        let address = self::address(authority, port)?;
-        let others = nodes.map(|it| self::address(it, port)).collect::<Result<_, _>>()?;
+        let mut spares = self::addresses(authority, port)?;
+        let address = spares.remove(0);
+        let others = nodes.map(|it| Ok(self::addresses(it, port)?[0])).collect::<Result<_, _>>()?;
         let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
-        Ok(Self { text, scheme, tls, websocket, address, others, authority, path })
+        Ok(Self { text, scheme, tls, websocket, address, spares, others, authority, path })
     }
 }
 
@@ -123,6 +141,14 @@ impl Target {
     /// The addresses of all nodes.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         std::iter::once(self.address).chain(self.others.iter().copied()).collect()
+    }
+
+    /// The same with the address of its name that accepts a connection, if one does.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        let all = [&[self.address], &self.spares[..]].concat();
+        self.address = resolve::answering(&all).unwrap_or(self.address);
+        self
     }
 
     /// The host without its port.
@@ -158,7 +184,7 @@ impl Target {
         let (own, theirs) = (origin(&self.authority), origin(authority));
         let is_tls = self.tls.is_some();
         let usual = port(self.scheme, is_tls);
-        let is_own = name == if is_tls { "https" } else { "http" }
+        let is_own = name.eq_ignore_ascii_case(if is_tls { "https" } else { "http" })
             && own.0.eq_ignore_ascii_case(&theirs.0)
             && own.1.or(usual) == theirs.1.or(usual);
         is_own.then(|| whole(path))
@@ -192,11 +218,11 @@ fn port(scheme: Scheme, is_tls: bool) -> Option<u16> {
     if scheme == Scheme::Http && is_tls { Some(443) } else { scheme.port() }
 }
 
-fn address(place: &str, port: Option<u16>) -> Result<SocketAddr, Usage> {
+fn addresses(place: &str, port: Option<u16>) -> Result<Vec<SocketAddr>, Usage> {
     let has_port = place.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
     match port.filter(|_| !has_port) {
-        Some(port) => resolve(&format!("{place}:{port}")),
-        None => resolve(place),
+        Some(port) => resolved(&format!("{place}:{port}")),
+        None => resolved(place),
     }
 }
 
@@ -206,16 +232,12 @@ impl fmt::Display for Target {
     }
 }
 
-fn resolve(place: &str) -> Result<SocketAddr, Usage> {
-    let found = place.to_socket_addrs().map_err(|e| {
+fn resolved(place: &str) -> Result<Vec<SocketAddr>, Usage> {
+    resolve::addresses(place).map_err(|e| {
         Usage(format!(
             "expected HOST:PORT, found `{place}`: {e}; is the port there, and the name right?"
         ))
-    })?;
-    // Loopback names often resolve to ::1 too, where few servers listen.
-    let mut all: Vec<SocketAddr> = found.collect();
-    all.sort_by_key(SocketAddr::is_ipv6);
-    all.first().copied().ok_or_else(|| Usage(format!("`{place}` has no address")))
+    })
 }
 
 #[cfg(test)]
@@ -244,6 +266,8 @@ mod tests {
         check("stock://127.0.0.1:7,127.0.0.2", Scheme::Stock, "127.0.0.1:7", "/");
         check("stock+ws://[::1]", Scheme::Stock, "[::1]:6000", "/");
         check("echo+wss://127.0.0.1", Scheme::Echo, "127.0.0.1:6001", "/");
+        check("HTTP://127.0.0.1/A", Scheme::Http, "127.0.0.1:80", "/A");
+        check("Stock+TLS://127.0.0.1", Scheme::Stock, "127.0.0.1:6000", "/");
     }
 
     #[test]
@@ -256,6 +280,7 @@ mod tests {
         check("http://127.0.0.1", "http://127.0.0.1:80", Some("/"));
         check("https://localhost:443", "https://LOCALHOST?a", Some("/?a"));
         check("https://[::1]", "https://[::1]/#a", Some("/"));
+        check("http://127.0.0.1", "HTTP://127.0.0.1/a", Some("/a"));
         check("https://127.0.0.1", "http://127.0.0.1/", None);
         check("http://127.0.0.1", "http://127.0.0.2/", None);
         check("http://127.0.0.1", "http://127.0.0.1:81/", None);
@@ -272,6 +297,8 @@ mod tests {
             ("wss://127.0.0.1", "https://HOST"),
             ("https+tls://127.0.0.1", "https://HOST"),
             ("http+ws://127.0.0.1", "+ws://"),
+            ("http://u:secret@127.0.0.1/", "Authorization: Basic"),
+            ("http://münchen.example/", "xn--"),
             ("line://127.0.0.1", "expected HOST:PORT"),
             ("stock://a:b:c", "expected HOST:PORT"),
             ("echo://127.0.0.1:1/path", "without a path"),

@@ -12,6 +12,8 @@ use std::fmt::{self, Display, Formatter, Write};
 /// The width of a line on the narrowest terminal in use.
 const WIDTH: usize = 80;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// In place of figures where there was nothing to count.
+const NO_TIME: &str = "no request has a time";
 /// The columns before the figures of a line.
 const NAMES: usize = 16;
 
@@ -53,6 +55,11 @@ impl Report {
             false => self::verdict(self.check.ok),
         };
         writeln!(f, "  check         {checked}: {}", self.check.detail)?;
+        if !self.statuses.is_empty() {
+            let each = |(status, count): (&u16, &u64)| format!("{status}: {count}");
+            let each: Vec<String> = self.statuses.iter().map(each).collect();
+            writeln!(f, "  statuses      {}", each.join(" · "))?;
+        }
         faults(f, &self.errors)?;
         self.connections(f)?;
         self.unanswered(f)?;
@@ -60,7 +67,11 @@ impl Report {
             let met = if it.met { "met" } else { "MISSED" };
             let found = match it.value {
                 Some(rate) if it.goal.starts_with("rate") => format!("{rate:.0}/s"),
+                Some(share) if it.goal.starts_with("errors") => {
+                    format!("{:.4} % were", share * 100.0)
+                }
                 Some(ns) => time(ns),
+                None if it.goal.starts_with("mean") => NO_TIME.to_owned(),
                 None => format!("{:.4} % were", it.found * 100.0),
             };
             writeln!(f, "  objective     {} {met}: {found}", it.goal)?;
@@ -242,7 +253,7 @@ fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
     let shown = percentiles.iter().filter(|it| it.ns > 0 || !it.beyond);
     let mut parts: Vec<String> = shown.map(one).collect();
     match known.count {
-        0 => parts.push("no request has a time".to_owned()),
+        0 => parts.push(NO_TIME.to_owned()),
         _ => {
             parts.push(format!("max {}", time(known.max_ns as f64)));
             parts.push(format!("mean {}", time(known.mean_ns)));
@@ -253,6 +264,9 @@ fn censored(percentiles: &[Percentile], known: &Quantiles) -> String {
 
 /// Leaves out percentiles with fewer than a hundred values beyond them.
 fn quantiles(found: &Quantiles) -> String {
+    if found.count == 0 {
+        return NO_TIME.to_owned();
+    }
     let p50 = (found.count >= 200).then_some(found.p50_ns);
     let p90 = (found.count >= 1000).then_some(found.p90_ns);
     let named = [("p50", p50), ("p90", p90), ("p99", found.p99_ns), ("p99.9", found.p999_ns)];

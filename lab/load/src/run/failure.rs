@@ -3,6 +3,7 @@
 use crate::faults::FaultKind;
 use crate::parse::Usage;
 use meter::ProcError;
+use rustls::{AlertDescription, InvalidMessage};
 use std::io;
 
 /// The reason why there is no report.
@@ -36,6 +37,17 @@ pub enum Failure {
 }
 
 fn remedy(target: &str, error: &io::Error) -> String {
+    match error.get_ref().and_then(|why| why.downcast_ref()) {
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+            return "the server offers no HTTP/1.1 over TLS (ALPN), perhaps HTTP/2 only: let it \
+                    offer http/1.1 too"
+                .to_owned();
+        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            return "the port does not speak TLS: say http:// or the scheme without tls".to_owned();
+        }
+        _ => {}
+    }
     use FaultKind::{Certificate, NoDescriptors, NoPorts, Refused, Tls};
     match FaultKind::of(error) {
         Refused => {
@@ -56,6 +68,18 @@ impl std::error::Error for Failure {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_remedy_for_another_protocol_names_it() {
+        let check = |error: rustls::Error, want: &str| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, error);
+            let said = remedy("https://127.0.0.1", &error);
+            assert!(said.contains(want), "{said}");
+        };
+        check(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol), "HTTP/2");
+        check(InvalidMessage::InvalidContentType.into(), "http://");
+        check(rustls::Error::DecryptError, "TLS 1.2 or 1.3");
+    }
 
     #[test]
     fn the_remedy_for_a_dead_port_names_the_service_of_the_scheme() {

@@ -68,6 +68,11 @@ pub(super) fn report(plan: &Plan, threads: &mut [RunThread], started_unix_ms: u6
     let (reading, reached) = (threads[0].reading.take(), threads[0].reached);
     let script = threads[0].drive.script();
     let (mut report, _) = sums.report(plan, script, &totals, started_unix_ms);
+    for thread in &threads[1..] {
+        for (status, count) in thread.drive.script().statuses() {
+            *report.statuses.entry(status).or_default() += count;
+        }
+    }
     report.timeline = timeline;
     report.server = reading.and_then(|reading| reading.report(report.requests, &mut report.doubts));
     report.doubts.extend(reached.and_then(|reached| reached.doubt()));
@@ -115,6 +120,7 @@ impl Sums {
             dropped: all.dropped,
             failed: all.failed,
             malformed: self.window.malformed,
+            statuses: script.statuses(),
             lost: self.counts.lost,
             censored: self.unanswered,
             repeated: self.counts.repeated,
@@ -154,6 +160,7 @@ fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
         threads: plan.threads,
         busy: sums.busy,
         stalled_ns: (sums.delays.stalled_ns, sums.delays.stall_ns_max),
+        behind_ns: sums.counts.behind_ns,
         achieved_rps: per_second(sums.window.done, sums.window_ns),
         tardiness: all.tardiness.quantiles(),
         response: &all.response.quantiles(),

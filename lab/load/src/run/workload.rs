@@ -54,6 +54,7 @@ impl Prepared {
             match probe::ask(&target.addresses(), tls.as_ref(), request, whole, PROBE) {
                 Err(_) if now() < until => std::thread::sleep(AUDIT_PAUSE),
                 Err(error) => {
+                    let error = naming(target, error);
                     let (target, doing) = (target.to_string(), "probing before the run");
                     return Err(Failure::Probe { target, doing, error });
                 }
@@ -107,6 +108,16 @@ impl Prepared {
             }
         })
     }
+}
+
+/// Names the addresses that were tried, if the name of the target has several.
+fn naming(target: &Target, error: io::Error) -> io::Error {
+    if target.spares.is_empty() || error.get_ref().is_some() {
+        return error;
+    }
+    let all: Vec<String> = target.spares.iter().map(ToString::to_string).collect();
+    let words = format!("{error} at {} and {}", target.address, all.join(" and "));
+    io::Error::new(error.kind(), words)
 }
 
 fn create(path: &Path) -> Result<File, Failure> {

@@ -24,7 +24,7 @@ use crate::report::Check;
 use body::Body;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The longest head that is read (bytes).
 const HEAD_MAX: usize = 64 << 10;
@@ -46,12 +46,14 @@ pub struct Http {
     repeatable: bool,
     done: u64,
     wrong: u64,
+    statuses: BTreeMap<u16, u64>,
 }
 
 /// A head and its meaning.
 #[derive(Debug)]
 struct Memo {
     head: Vec<u8>,
+    status: u16,
     /// Length of the body after it.
     length: u64,
 }
@@ -73,6 +75,8 @@ struct Reply {
     /// `None`: in the head.
     body: Option<Body>,
     status: u16,
+    /// Its head equals one that was found right before.
+    is_known: bool,
     /// Bytes of the head.
     head: usize,
     /// The server will close the connection after it.
@@ -110,10 +114,18 @@ impl Http {
         let names = options.methods().map(str::to_owned).zip(paths).collect();
         let memos = requests.iter().map(|_| None).collect();
         let repeatable = options.is_idempotent();
-        let sessions = Vec::new();
-        let (done, wrong) = (0, 0);
-        let mut http =
-            Self { options, requests, names, shares, memos, sessions, repeatable, done, wrong };
+        let mut http = Self {
+            options,
+            requests,
+            names,
+            shares,
+            memos,
+            sessions: Vec::new(),
+            repeatable,
+            done: 0,
+            wrong: 0,
+            statuses: BTreeMap::new(),
+        };
         http.reserve(connections);
         Ok(http)
     }
@@ -130,6 +142,7 @@ impl Http {
             && rest.starts_with(&memo.head)
         {
             let session = &mut self.sessions[at];
+            (session.reply.status, session.reply.is_known) = (memo.status, true);
             session.reply.body = Some(Body::Sized { left: memo.length, seen: 0 });
             session.reply.head = memo.head.len();
             return Ok(Some(memo.head.len()));
@@ -145,7 +158,7 @@ impl Http {
             && self.options.wanted.check(head.status, left).is_ok()
         {
             let bytes = rest[..head.length].to_vec();
-            self.memos[path] = Some(Memo { head: bytes, length: left });
+            self.memos[path] = Some(Memo { head: bytes, status: head.status, length: left });
         }
         self.sessions[at].reply = Reply {
             body: Some(head.body),
@@ -153,7 +166,7 @@ impl Http {
             head: head.length,
             closes: head.closes,
             retries: head.retries,
-            is_malformed: false,
+            ..Reply::default()
         };
         Ok(Some(head.length))
     }
@@ -183,14 +196,14 @@ impl Http {
         session.owed -= 1;
         replies.done += 1;
         replies.over = reply.closes;
-        // Status zero: the head equals one that was found right before.
         // An overload, and no fault (RFC 9110, 15.6.4 and 10.2.3).
         let is_refused =
             reply.status == 503 && reply.retries && self.options.wanted.status != Some(503);
         replies.refused += u32::from(is_refused);
+        *self.statuses.entry(reply.status).or_default() += 1;
         let judged = match reply.status {
             _ if is_refused => Ok(()),
-            0 => self.options.wanted.check_length(length),
+            _ if reply.is_known => self.options.wanted.check_length(length),
             status => self.options.wanted.check(status, length),
         };
         let wrong = judged.is_err();
@@ -348,6 +361,10 @@ impl Script for Http {
         self.names.iter().map(name).collect()
     }
 
+    fn statuses(&self) -> BTreeMap<u16, u64> {
+        self.statuses.clone()
+    }
+
     fn totals(&self) -> Totals {
         Totals(vec![self.done, self.wrong])
     }
@@ -371,6 +388,8 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     let length = match response.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
         Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) if is_http2(bytes) => return Err(NOT_HTTP2.to_owned()),
+        Err(_) if bytes.starts_with(&[21, 3]) => return Err(NOT_TLS.to_owned()),
         Err(why) => {
             return Err(format!("expected a reply of HTTP/1, found {} ({why})", shown(bytes)));
         }
@@ -404,6 +423,19 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     };
     let closes = closes || matches!(body, Body::ToEnd { .. });
     Ok(Some(Head { length, status, body, closes, retries }))
+}
+
+/// The words for a server that speaks HTTP/2 only.
+const NOT_HTTP2: &str =
+    "expected a reply of HTTP/1.1, found a frame of HTTP/2; let the server speak HTTP/1.1 too";
+/// The words for a server that wants TLS.
+const NOT_TLS: &str =
+    "expected a reply of HTTP/1.1, found an alert of TLS; the port wants https://";
+
+/// Whether the bytes begin with a frame of settings (type 4 on stream 0), as each connection of
+/// HTTP/2 does (RFC 9113 section 3.4).
+fn is_http2(bytes: &[u8]) -> bool {
+    bytes.len() >= 9 && bytes[0] == 0 && bytes[3] == 4 && bytes[5..9] == [0; 4]
 }
 
 /// The members of a list such as `gzip, chunked`.

@@ -125,7 +125,7 @@ impl HttpOptions {
         let has = |list: &[(String, String)], name: &str| {
             list.iter().any(|field| field.0.eq_ignore_ascii_case(name))
         };
-        let mut text = format!("{method} {path} HTTP/1.1\r\n");
+        let mut text = format!("{method} {} HTTP/1.1\r\n", encoded(path));
         if !has(&self.headers, "host") && !has(headers, "host") {
             text += &format!("Host: {}\r\n", self.authority);
         }
@@ -146,6 +146,18 @@ impl HttpOptions {
     pub(super) fn is_idempotent(&self) -> bool {
         self.methods().all(|it| ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&it))
     }
+}
+
+/// The path with each byte that is no ASCII as `%HH` (RFC 3986 section 2.1).
+fn encoded(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte.is_ascii() {
+            true => text.push(char::from(byte)),
+            false => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
 }
 
 /// RFC 9110 section 5.6.2.

@@ -226,3 +226,32 @@ fn a_recording_is_sent_in_its_order() {
     http.open(0);
     assert_eq!(asked(&mut http, 1), ["PUT /b"]);
 }
+
+#[test]
+fn another_protocol_is_named() {
+    let frame: &[u8] = &[0, 0, 18, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
+    for (bytes, want) in [(frame, "HTTP/2"), (&[21, 3, 3, 0, 2, 2, 70], "https://")] {
+        let mut http = Http::new(options("GET", Expectation::default()), 1).expect("a script");
+        let (found, faults) = feed(&mut http, 1, &[bytes], false);
+        assert_eq!((found.done, found.wrong, found.over), (1, 1, true));
+        assert!(faults.list[0].example.contains(want), "{faults:?}");
+    }
+}
+
+/// Replies with a known head count too.
+#[test]
+fn replies_are_counted_by_status() {
+    let mut http = Http::new(options("GET", Expectation::default()), 1).expect("a script");
+    let moved = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n";
+    let wire = [OK, OK, moved, moved, OK, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"].concat();
+    feed(&mut http, 6, &[wire.as_bytes()], false);
+    assert_eq!(http.statuses(), BTreeMap::from([(200, 3), (302, 2), (500, 1)]));
+}
+
+#[test]
+fn a_target_is_sent_in_ascii() {
+    let paths = vec![("/münchen/%41?ä=ö".to_owned(), 1)];
+    let bytes = HttpOptions::get("a:1", paths, 1).render().expect("a request").remove(0);
+    let text = String::from_utf8(bytes).expect("ASCII");
+    assert!(text.starts_with("GET /m%C3%BCnchen/%41?%C3%A4=%C3%B6 HTTP/1.1\r\n"), "{text}");
+}
