@@ -363,3 +363,46 @@ fn errors_say_what_to_do() {
     check_refused(&[&target, "--source", "192.0.2.1"], 2, &["--source", "192.0.2.1"]);
     check_refused(&[&target, "-c", "100000000"], 1, &["open files", "ulimit"]);
 }
+
+/// Endless or overlong files are refused with the bound, wherever a command reads a whole file.
+#[test]
+fn an_endless_file_is_refused() {
+    let load = ["load", "http://127.0.0.1:1/"];
+    for (before, flag) in [
+        (&load[..], "--urls"),
+        (&load[..], "--har"),
+        (&load[..], "--body-file"),
+        (&["load"][..], "--turns"),
+        (&["serve", "http", "."][..], "--config"),
+        (&["path", "find", "--from", "0,0", "--to", "1,1"][..], "--map"),
+    ] {
+        let (place, words) = (["/dev/zero"], [flag]);
+        let is_map = flag == "--map";
+        let words = if is_map { &[][..] } else { &words[..] };
+        let ended = run(Command::new(EXE).args(before).args(words).args(place));
+        let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(ended.code != Some(0) && said.contains("expected at most"), "{flag}: {said}");
+    }
+}
+
+/// Hundreds of kinds take little more memory than one.
+#[test]
+fn kinds_take_memory_for_what_was_seen() {
+    let null = Null::start("http");
+    let lines: String = (0..4000).map(|at| format!("/{at}\n")).collect();
+    let (_folder, urls) = Folder::with("urls.txt", lines);
+    let target = null.target();
+    let urls = urls.to_str().expect("text");
+    let words = ["load", &target, "--urls", urls, "--kinds", "-c", "1", "-n", "1000", "--json"];
+    // 3 GB would be needed for full histograms.
+    let limit = format!("ulimit -v {} && exec \"$0\" \"$@\"", 1 << 20);
+    let mut command = Command::new("sh");
+    command.args(["-c", &limit, EXE]).args(words).env("XDG_CACHE_HOME", "/nonexistent");
+    let ended = run(&mut command);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    let report: Value = serde_json::from_str(&ended.out).expect("a report");
+    let kinds = report["kinds"].as_array().expect("a list");
+    let sum: u64 = kinds.iter().filter_map(|kind| kind["requests"].as_u64()).sum();
+    assert!(kinds.len() <= 4000 && sum == 1000, "{} kinds, {sum} requests", kinds.len());
+    null.end();
+}
