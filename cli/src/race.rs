@@ -96,8 +96,8 @@ pub struct Conduct {
     /// Say what would be raced and how long it would take, and race nothing
     #[arg(long)]
     dry_run: bool,
-    /// Then say why the dearer servers are dearer: system calls are counted in runs of their own.
-    /// `roundhouse explain` does that after the race
+    /// Then explain why some servers cost more: further runs count system calls. `roundhouse
+    /// explain` does that after the race
     #[arg(long)]
     explain: bool,
     /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll' or, of every

@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = run.manifest.plan.clone();
     let page = args.html.clone().unwrap_or_else(|| file.with_extension("html"));
     if plan.points.iter().all(|point| questioned(&answer, &point.name).is_empty()) {
-        eprintln!("nothing to explain: no server is dearer than the cheapest beyond doubt");
+        eprintln!("nothing to explain: no server costs more than the cheapest beyond doubt");
         return Ok(ExitCode::SUCCESS);
     }
     let stop = watch()?;

@@ -45,7 +45,10 @@ pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
 
 fn print(plan: &Plan, run: &Run, summary: &Summary) {
     let colour = tools::screen::has_colours();
-    println!("{}\n\n{}\n", summary.sentence, plan.question);
+    // Texts are translated before they are folded.
+    let put = |text: &str| std::println!("{}", terminal::folded(&tr(text), 0));
+    put(&summary.sentence);
+    std::println!();
     println!("{}", terminal::answer(plan, summary, colour));
     println!("{} blocks · plan {} · seed {}", run.blocks(), run.manifest.plan_hash, plan.seed);
     if !summary.answer.reasons.is_empty() {

@@ -186,7 +186,7 @@ fn a_plan_file_runs_every_kind_of_load_point() {
         found.unwrap_or_else(|| panic!("no {kind}")).seen.clone()
     };
     assert!(of("of the slowest").offered_rps.is_some_and(|rate| rate > 1.0));
-    let idle = of("idle").idle.expect("silent connections");
+    let idle = of("idle").idle.expect("idle connections");
     assert_eq!((idle.opened, idle.kept), (50, 50), "{idle:?}");
     let recovery = of("overload").recovery.expect("an overload");
     assert!(recovery.kept_share.is_some_and(|share| share > 0.0), "{recovery:?}");

@@ -46,7 +46,7 @@ pub struct Reason {
     pub more_ns: f64,
     /// The causes that were found, the largest first.
     pub causes: Vec<Cause>,
-    /// Differences beside CPU time: the wait for a core, the memory of a silent connection.
+    /// Differences beside CPU time: the wait for a core, the memory of an idle connection.
     #[serde(default)]
     pub beside: Vec<String>,
     /// All of it in a sentence.
@@ -114,7 +114,7 @@ impl<'a> Counts<'a> {
     fn connections(&self, other: &Counts<'_>) -> Option<Cause> {
         let (mine, theirs) = (self.connections_ns, other.connections_ns);
         let text = format!(
-            "{} a request to open and end its connections, not {}",
+            "{} per request to open and end its connections, not {}",
             time(mine),
             time(theirs)
         );
@@ -142,7 +142,7 @@ impl<'a> Counts<'a> {
             named.map(|(name, more, _)| format!("{} `{name}` more", short(*more))).collect();
         let (all, before) = (mine.per_request()?, theirs.per_request()?);
         let text = format!(
-            "{} system calls a request, not {} ({})",
+            "{} system calls per request, not {} ({})",
             short(all),
             short(before),
             named.join(", ")
@@ -152,14 +152,14 @@ impl<'a> Counts<'a> {
 
     fn context_switches(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
         let (mine, theirs) = (self.switches?, other.switches?);
-        let text = format!("{} context switches a request, not {}", short(mine), short(theirs));
+        let text = format!("{} context switches per request, not {}", short(mine), short(theirs));
         let ns = (mine - theirs) * prices.switch_ns;
         Some(Cause { name: "context switches".to_string(), text, ns })
     }
 
     fn page_faults(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
         let (mine, theirs) = (self.census?.faults_per_request?, other.census?.faults_per_request?);
-        let text = format!("{} page faults a request, not {}", short(mine), short(theirs));
+        let text = format!("{} page faults per request, not {}", short(mine), short(theirs));
         let ns = (mine - theirs) * prices.fault_ns;
         Some(Cause { name: "page faults".to_string(), text, ns })
     }
@@ -169,7 +169,7 @@ impl<'a> Counts<'a> {
         let (mine, theirs) =
             (self.census?.delay_ns_per_request?, other.census?.delay_ns_per_request?);
         let text = || {
-            format!("its threads wait {} a request for a core, not {}", time(mine), time(theirs))
+            format!("its threads wait {} per request for a core, not {}", time(mine), time(theirs))
         };
         differs(mine, theirs, 1e3).then(text)
     }
@@ -203,7 +203,7 @@ pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
                 let room = room(answer, &rank.arm, &cheapest.arm);
                 reason.beside = counts.delay(&base).into_iter().chain(room).collect();
                 if !reason.beside.is_empty() {
-                    reason.text += &format!(" Beside that, {}.", reason.beside.join("; "));
+                    reason.text += &format!(" In addition, {}.", reason.beside.join("; "));
                 }
                 found.push(reason);
             }
@@ -212,12 +212,12 @@ pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
     found
 }
 
-/// The memory of a silent connection, where it differs.
+/// The memory of an idle connection, where it differs.
 fn room(answer: &RaceAnswer, arm: &str, other: &str) -> Option<String> {
     let each = |name: &str| answer.rooms.iter().find(|room| room.arm == name)?.bytes_each;
     let (mine, theirs) = (each(arm)?, each(other)?);
     let text =
-        || format!("a silent connection takes {}, not {}", size(mine / 1e3), size(theirs / 1e3));
+        || format!("an idle connection takes {}, not {}", size(mine / 1e3), size(theirs / 1e3));
     differs(mine, theirs, 1024.0).then(text)
 }
 

@@ -1,4 +1,4 @@
-//! Silent connections: opened by the laboratory and held through the trial without traffic.
+//! Idle connections: opened by the laboratory and held through the trial without traffic.
 //!
 //! Most connections of a real server are silent. Holding them here keeps the generator's core free
 //! for the busy ones, and works with any server. One pair of addresses has only some 28,000 ports,
@@ -69,7 +69,7 @@ impl IdleSockets {
         match self.ask(words, PATIENCE) {
             None => Ok(()),
             Some((at, why)) => Err(format!(
-                "silent connection {} was not answered: {why}; is the server allowed as many open \
+                "idle connection {} was not answered: {why}; is the server allowed as many open \
                  files? See ulimit -n",
                 at + 1
             )),
@@ -256,7 +256,7 @@ mod tests {
         });
         let mut held = IdleSockets::open(&address, std::process::id(), 5);
         let why = held.speak(b"ho\n").expect_err("the fifth is not answered");
-        assert!(why.contains("silent connection 5"), "{why}");
+        assert!(why.contains("idle connection 5"), "{why}");
         server.join().expect("it ends");
     }
 

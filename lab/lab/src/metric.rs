@@ -24,7 +24,7 @@ pub enum Metric {
     /// Memory of the server's process tree, kilobytes: shared pages divided, those of files left
     /// out.
     Memory,
-    /// Memory that each silent connection costs, bytes (points with idle connections).
+    /// Memory that each idle connection costs, bytes (points with idle connections).
     ConnectionMemory,
     /// The highest rate at which the promise was kept, requests per second (capacity points).
     Capacity,

@@ -51,7 +51,7 @@ pub struct Arm {
     /// How to stop it gracefully.
     #[serde(default)]
     pub stop: Stop,
-    /// Silent connections to it, beside those of the load point.
+    /// Idle connections to it, beside those of the load point.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle: u32,
 }
@@ -134,13 +134,13 @@ pub struct Plan {
     pub turns: Turns,
 }
 
-/// A block in which all servers take turns. At an open load point, or beside silent connections,
+/// A block in which all servers take turns. At an open load point, or beside idle connections,
 /// one server after the other is up alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turns {
     /// Windows on each server at each closed load point.
     pub windows: u32,
-    /// Silent connections that each server gets in the first blocks, to measure its memory for
+    /// Idle connections that each server gets in the first blocks, to measure its memory for
     /// each; 0 for none.
     pub silent: u32,
     /// The time after which no block begins, milliseconds. A race with a budget also ends when it
@@ -221,7 +221,7 @@ pub enum BadPlan {
 
 impl Arm {
     /// The arm at a load point: `{connections}` in its command is the point's number, an `http`
-    /// target has the point's path, and the point's files and silent connections are among its own.
+    /// target has the point's path, and the point's files and idle connections are among its own.
     pub fn at(&self, point: &LoadPoint) -> Arm {
         let connections = point.connections.to_string();
         let mut arm = self.clone();

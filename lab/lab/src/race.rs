@@ -120,7 +120,7 @@ pub fn explain(
             observer(RaceEvent::News(&match (&census.missing, census.per_request()) {
                 (Some(why), _) => format!("census of {}, {}: {why}", arm.name, point.name),
                 (None, Some(all)) => {
-                    format!("census of {}, {}: {all:.2} calls a request", arm.name, point.name)
+                    format!("census of {}, {}: {all:.2} calls per request", arm.name, point.name)
                 }
                 (None, None) => format!("census of {}, {}: no call", arm.name, point.name),
             }));

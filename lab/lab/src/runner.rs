@@ -245,7 +245,7 @@ impl Up {
         Attempt { boot_ms: Some(self.boot_ms()), seen, ..Attempt::default() }
     }
 
-    /// Opens silent connections and measures their memory.
+    /// Opens idle connections and measures their memory.
     fn hold(&mut self, wanted: u32) {
         if wanted > 0 {
             let pid = self.server.process.id();

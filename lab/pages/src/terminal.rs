@@ -39,9 +39,9 @@ pub fn table(style: TableStyle, colour: bool) -> Table {
 }
 
 /// A table with a line under its head and none between its rows.
-pub fn ruled() -> Table {
+pub fn ruled(colour: bool) -> Table {
     let line = LineStyle::none().fill('─').junction('─');
-    table(TableStyle::new().header_separator(line), false)
+    table(TableStyle::new().header_separator(line), colour)
 }
 
 /// A table whose rows have a line of prose each, below the row: a column of prose would be squeezed
@@ -50,7 +50,7 @@ pub fn annotated<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = ([String; N], String)>,
 ) -> String {
-    let mut table = ruled();
+    let mut table = ruled(false);
     table.set_content_arrangement(ContentArrangement::Disabled).set_header(heads);
     let mut notes = Vec::new();
     for (cells, note) in rows {

@@ -89,7 +89,7 @@ pub fn over((ratio, low, high): (f64, f64, f64)) -> String {
     }
 }
 
-/// The memory of each silent connection, or how many were answered.
+/// The memory of each idle connection, or how many were answered.
 pub fn room(room: &Room) -> String {
     match room.bytes_each {
         Some(bytes) => size(bytes / 1e3),

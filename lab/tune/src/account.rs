@@ -33,7 +33,7 @@ pub fn rows(found: &Found) -> ([String; 6], Vec<([String; 6], String)>) {
     let heads = [
         "server".to_string(),
         format!("% in time at {}", joined(&mut loads.map(|it| it.0.to_string()))),
-        if by_rate { "requests/s" } else { "CPU a request" }.to_string(),
+        if by_rate { "requests/s" } else { "CPU per request" }.to_string(),
         "over default".to_string(),
         "memory".to_string(),
         "threads".to_string(),
@@ -160,7 +160,7 @@ fn costs(finalists: &[Finalist]) -> Plot {
     let points = finalists.iter().enumerate().filter_map(point);
     Plot {
         title: "Finalists over the default".to_string(),
-        caption: "CPU for a request, or the highest rate if that was searched; 95 % intervals."
+        caption: "CPU per request, or the highest rate if that was searched; 95 % intervals."
             .to_string(),
         x: named(finalists),
         y: Axis { title: "ratio".to_string(), ..Axis::default() },

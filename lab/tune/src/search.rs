@@ -570,7 +570,7 @@ fn sentence(terms: &SearchTerms, verdict: Advice, chosen: &Finalist, default: &F
             }
             let saved = |ratio: f64| 100.0 * (1.0 - ratio);
             format!(
-                "Use {name}: {:.0} % less CPU for a request than {} [{:.0}, {:.0}], and {mine} \
+                "Use {name}: {:.0} % less CPU per request than {} [{:.0}, {:.0}], and {mine} \
                  within the objective.",
                 saved(ratio),
                 default.candidate,

@@ -15,9 +15,9 @@ use crate::turns::{Played, Taken, Turns};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The first blocks, in which memory for silent connections is measured: enough for an interval.
+/// The first blocks, in which memory for idle connections is measured: enough for an interval.
 const SILENT_BLOCKS: u32 = stats::VALUES_MIN as u32;
-/// The time within which all silent connections are answered.
+/// The time within which all idle connections are answered.
 const ANSWERED: Duration = Duration::from_millis(300);
 /// The time within which a server answers its last requests between two windows.
 const DRAIN: [&str; 2] = ["--drain", "2s"];
@@ -26,7 +26,7 @@ const DRAIN: [&str; 2] = ["--drain", "2s"];
 const FIRST: u32 = 100;
 /// Targets that understand the market's commands.
 const MARKET: &str = "stock://";
-/// The request of a silent connection to a market.
+/// The request of an idle connection to a market.
 const GREETING: &[u8] = b"show\n";
 
 /// One server of the block.
@@ -47,7 +47,7 @@ struct Part {
 
 impl Runner {
     /// The trials of these slots, which belong to one block and whose load points share their
-    /// servers; silent connections are asked of the `first` such group. `None` if they were
+    /// servers; idle connections are asked of the `first` such group. `None` if they were
     /// interrupted.
     pub(super) fn take_turns(
         &self,
@@ -172,7 +172,7 @@ impl Runner {
         Some(slots.iter().map(part).collect())
     }
 
-    /// Opens silent connections to one server after the other, each of which asks once, and
+    /// Opens idle connections to one server after the other, each of which asks once, and
     /// measures their memory.
     fn silent(&self, block: u32, players: &[Player]) -> Vec<(usize, Idle)> {
         let wanted = self.plan.turns.silent;
@@ -236,7 +236,7 @@ fn ended(
     let idle = up.held.take().map(IdleSockets::close);
     let lost = idle.as_ref().map_or(0, |idle| idle.opened - idle.kept);
     if lost > 0 {
-        return failed(format!("the server closed {lost} silent connections"));
+        return failed(format!("the server closed {lost} idle connections"));
     }
     let (p99_ns, promises) = (*p99_ns, up.server.promises.clone());
     let seen = Observations { cost, idle, p99_ns, promises, ..Observations::default() };
@@ -244,7 +244,7 @@ fn ended(
 }
 
 impl Up {
-    /// Opens the arm's silent connections. Each is answered once where the server is a market, so
+    /// Opens the arm's idle connections. Each is answered once where the server is a market, so
     /// that its session holds the memory that it keeps after a request.
     fn hush(&mut self, arm: &Arm) -> Result<(), String> {
         self.held = None;
@@ -257,7 +257,7 @@ impl Up {
             let seen = held.seen();
             if seen.opened < wanted {
                 let (opened, why) = (seen.opened, &seen.why);
-                return Err(format!("expected {wanted} silent connections, found {opened}: {why}"));
+                return Err(format!("expected {wanted} idle connections, found {opened}: {why}"));
             }
             if arm.target.starts_with(MARKET) {
                 held.speak(GREETING)?;

@@ -1,5 +1,5 @@
 //! The answer of a race in figures: which servers are cheapest, which is dearest, by how
-//! much, and what a silent connection costs.
+//! much, and what an idle connection costs.
 //!
 //! After the first [`CLEAR_BLOCKS`] blocks of a race with a budget, arms leave that were clearly
 //! dearer than the cheapest at every load point ([`leaving`]): by a quarter, beyond doubt, and far
@@ -28,7 +28,7 @@ const FAILURES_MAX: usize = 2;
 pub struct RaceAnswer {
     /// Costs at each load point.
     pub costs: Vec<CostAnswer>,
-    /// Memory for silent connections, in the order of the arms.
+    /// Memory for idle connections, in the order of the arms.
     pub rooms: Vec<Room>,
     /// Why the dearer arms are dearer; empty where system calls were not counted.
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct Rank {
     pub blocks: u32,
 }
 
-/// The cost of silent connections to one arm.
+/// The cost of idle connections to one arm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Room {
     /// Name of the arm.

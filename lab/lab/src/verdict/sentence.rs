@@ -1,5 +1,5 @@
-//! The result in one sentence: of two servers what differs, the worst first; of more servers which
-//! are cheapest, which is dearest, and what else differs most.
+//! The result in words: of two servers what differs, the worst first; of more servers which use the
+//! least CPU time per request, then in a sentence each which uses the most and what else differs most.
 
 use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;
@@ -122,36 +122,36 @@ fn place(lead: &Lead<'_>, points: &[PointSummary]) -> String {
     if points.len() > 1 { format!(" at {}", lead.point.point) } else { String::new() }
 }
 
-/// A difference with both servers: `new` needs 11 % [6, 19] more CPU a request than `old`.
+/// A difference with both servers: `new` uses 11 % [6, 19] more CPU time per request than `old`.
 fn against(lead: &Lead<'_>, base: &str) -> String {
     let (claim, than) = claim(lead);
     format!("`{}` {claim} {than} `{base}`", lead.arm)
 }
 
-/// A difference without the servers, and the word before the other one: `needs 11 % [6, 19] more
-/// CPU a request` and `than`.
+/// A difference without the servers, and the word before the other one: `uses 11 % [6, 19] more
+/// CPU time per request` and `than`.
 fn claim(lead: &Lead<'_>) -> (String, &'static str) {
     let ArmVerdict { metric, comparison, at_least, .. } = lead.judged;
     let (ratio, low, high) = comparison.triple();
     let bound = if *at_least { "at least " } else { "" };
     let (verb, thing) = match metric {
-        Metric::Throughput => ("answers", "requests a second"),
-        Metric::Capacity => ("carries", "requests a second within the promise"),
-        Metric::Cpu => ("needs", "CPU a request"),
+        Metric::Throughput => ("answers", "requests per second"),
+        Metric::Capacity => ("carries", "requests per second within the promise"),
+        Metric::Cpu => ("uses", "CPU time per request"),
         _ => ("has", metric.name()),
     };
     if ratio >= 2.0 {
         let times = format!("{} times [{}, {}]", short(ratio), end(low), end(high));
         return (format!("{verb} {bound}{times} the {thing}"), "of");
     }
-    let less = if verb == "needs" || verb == "has" { "less" } else { "fewer" };
+    let less = if verb == "uses" || verb == "has" { "less" } else { "fewer" };
     let share = |ratio: f64| short((ratio - 1.0).abs() * 100.0);
     let (near, far, word) = if ratio > 1.0 { (low, high, "more") } else { (high, low, less) };
     let amount = format!("{} % [{}, {}]", share(ratio), share(near), share(far));
     (format!("{verb} {bound}{amount} {word} {thing}"), "than")
 }
 
-/// Of more servers the cheapest at each load point, the dearest, the kernel's share, and the
+/// Of more servers the cheapest at each load point, the most expensive, the kernel's share, and the
 /// largest differences in what else the plan registers.
 fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String {
     let costs: Vec<&CostAnswer> = answer.costs.iter().filter(|it| it.is_known()).collect();
@@ -173,11 +173,12 @@ fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String 
         true => winners(&costs),
         false => said.into_iter().map(one).collect(),
     };
-    clauses.extend(leanest(&costs, answer));
-    clauses.extend(dearest(&costs));
-    clauses.extend(beside(plan, points));
-    clauses.extend(kernel(&costs));
-    capital(&clauses.join("; ")) + "."
+    let mut sentences = vec![std::mem::take(&mut clauses).join("; ")];
+    sentences.extend(leanest(&costs, answer));
+    sentences.extend(dearest(&costs));
+    sentences.extend(beside(plan, points));
+    sentences.extend(kernel(&costs));
+    sentences.iter().map(|words| capital(words) + ".").collect::<Vec<_>>().join(" ")
 }
 
 /// The arms that are cheapest, and at how many of the load points.
@@ -194,14 +195,14 @@ fn winners(costs: &[&CostAnswer]) -> Vec<String> {
     let words = |(best, count): &(Vec<&str>, usize)| {
         let (at, of) = (count, costs.len());
         match best[..] {
-            [winner] => format!("`{winner}` is cheapest at {at} of {of} load points"),
-            _ => format!("{} arms share the first place at {at} of {of} load points", best.len()),
+            [winner] => format!("`{winner}` uses the least CPU time per request at {at} of {of} load points"),
+            _ => format!("{} servers share the least at {at} of {of} load points", best.len()),
         }
     };
     all.iter().take(CLAUSES_MAX).map(words).collect()
 }
 
-/// The largest loss and the largest gain against the baseline beside the cost.
+/// The largest loss and the largest gain against the baseline in other metrics than the cost.
 fn beside(plan: &Plan, points: &[PointSummary]) -> Vec<String> {
     let all = leads(points);
     let largest = |decision: Decision| {
@@ -229,7 +230,7 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
         };
         let saved = |ratio: f64| short((1.0 - ratio) * 100.0);
         return format!(
-            "`{}` is cheapest: {} % [{}, {}] less CPU a request than `{other}`",
+            "`{}` uses the least CPU time per request: {} % [{}, {}] less than `{other}`",
             winner.arm,
             saved(ratio),
             saved(high),
@@ -245,13 +246,13 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let apart = best.iter().map(|rank| rank.over_cheapest.2).fold(1.0, f64::max) - 1.0;
-    let all = if best.len() == cost.ranks.len() { "all" } else { "the cheapest" };
+    let amount = if best.len() == cost.ranks.len() { "the same" } else { "the least" };
     let word = match apart {
-        it if it < plan.margin => format!("are equal within {}", percent(it)),
-        it if it < APART_MAX => format!("cannot be told apart within {}", percent(it)),
-        _ => "cannot be told apart in this number of blocks".to_string(),
+        it if it < plan.margin => format!("equal within {}", percent(it)),
+        it if it < APART_MAX => format!("no difference found within {}", percent(it)),
+        _ => "no difference found in this number of blocks".to_string(),
     };
-    format!("{all} ({}) {word}", listed(&names))
+    format!("{} use {amount} CPU time per request, {word}", listed(&names))
 }
 
 /// Of several arms that are cheapest everywhere, the one that needs least memory.
@@ -269,7 +270,7 @@ fn leanest(costs: &[&CostAnswer], answer: &RaceAnswer) -> Option<String> {
     let (bytes, arm) = known.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let size = stats::words::size(bytes / 1e3);
     (known.len() > 1)
-        .then(|| format!("of these `{arm}` needs least memory, {size} for a silent connection"))
+        .then(|| format!("of these `{arm}` uses the least memory: {size} per idle connection"))
 }
 
 /// The arm that takes most, where one of several arms does so beyond doubt.
@@ -284,8 +285,8 @@ fn dearest(costs: &[&CostAnswer]) -> Option<String> {
     let most = worst.iter().max_by(|a, b| a.over_cheapest.0.total_cmp(&b.over_cheapest.0))?;
     let lead = short(most.over_cheapest.0);
     Some(match same {
-        true => format!("`{}` is dearest, up to {lead} times the cheapest", first.arm),
-        false => format!("the dearest, `{}`, takes {lead} times the cheapest", most.arm),
+        true => format!("`{}` uses the most, up to {lead} times as much", first.arm),
+        false => format!("the most expensive, `{}`, uses {lead} times as much", most.arm),
     })
 }
 
@@ -293,7 +294,8 @@ fn dearest(costs: &[&CostAnswer]) -> Option<String> {
 fn kernel(costs: &[&CostAnswer]) -> Option<String> {
     let known = costs.iter().filter_map(|cost| Some((cost.kernel_share?, &cost.point)));
     let (share, point) = known.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("at {point}, {} of the cheapest's time is the kernel's", percent(share)))
+    let share = percent(share);
+    Some(format!("at {point} the kernel accounts for {share} of the cheapest server's time"))
 }
 
 /// Puts `item` under `words`, in the order of first use.

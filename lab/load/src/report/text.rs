@@ -202,7 +202,7 @@ impl Server {
         let each = |value: Option<f64>| value.map_or("-".to_owned(), time);
         writeln!(
             f,
-            "  server {:<6} {} CPU per request, {} switches a request, {} processes, {} threads",
+            "  server {:<6} {} CPU per request, {} switches per request, {} processes, {} threads",
             self.pid,
             each(self.cpu_ns_per_request),
             self.switches_per_request.map_or("-".to_owned(), |n| format!("{n:.3}")),

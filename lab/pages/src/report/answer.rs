@@ -34,7 +34,7 @@ struct MetricTable {
     /// The words for the two sides of 1: left, right.
     sides: (&'static str, &'static str),
     points: Vec<String>,
-    /// Whether it says beside each arm what a silent connection costs and how far to trust it.
+    /// Whether it says beside each arm what an idle connection costs and how far to trust it.
     is_first: bool,
     has_rooms: bool,
     rows: Vec<Row>,

@@ -2,7 +2,6 @@
 //! load point.
 
 use crate::words;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Color};
 use lab::metric::Metric;
 use lab::plan::Plan;
@@ -42,9 +41,9 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
             text += &format!("{arm}: not measured: {reason}\n");
         }
     }
-    text += "= not told apart from the cheapest";
+    text += "= cheapest, or no difference found";
     if !summary.answer.rooms.is_empty() {
-        text += "\nsilent: memory for each silent connection, or how many were answered";
+        text += "\nidle: memory per idle connection, or how many were answered";
     }
     super::folded(&tr(&text), 2) + "\n"
 }
@@ -57,14 +56,14 @@ fn table(
     is_first: bool,
     colour: bool,
 ) -> String {
-    let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
+    let mut table = super::ruled(colour);
     let mut heads = vec!["arm".to_string()];
     for point in points {
         heads.extend([point.point.clone(), format!("× {}", plan.baseline)]);
     }
     let has_rooms = is_first && !summary.answer.rooms.is_empty();
     if has_rooms {
-        heads.push("silent".to_string());
+        heads.push("idle".to_string());
     }
     table.set_header(heads.iter().map(|head| tr(head)));
     for arm in arms_in_order(summary, metric) {
