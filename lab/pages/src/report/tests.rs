@@ -21,8 +21,8 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
     has(
         &html,
         &[
-            "requests a second than epoll at depth",
-            "; iterative ",
+            "requests per second than epoll at depth",
+            ". Iterative ",
             "popovertarget=\"t-verdict\">slower</button>",
             "Verdict against epoll",
             "class=\"strip",
