@@ -195,7 +195,9 @@ fn winners(costs: &[&CostAnswer]) -> Vec<String> {
     let words = |(best, count): &(Vec<&str>, usize)| {
         let (at, of) = (count, costs.len());
         match best[..] {
-            [winner] => format!("`{winner}` uses the least CPU time per request at {at} of {of} load points"),
+            [winner] => format!(
+                "`{winner}` uses the least CPU time per request at {at} of {of} load points"
+            ),
             _ => format!("{} servers share the least at {at} of {of} load points", best.len()),
         }
     };

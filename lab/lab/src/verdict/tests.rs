@@ -249,7 +249,10 @@ fn the_summary_speaks_plainly() {
     );
     assert_eq!(decision(&summary, Metric::Cpu), Decision::Better);
     let half = race(1, 8, 0.45, 0.01).sentence;
-    check(&half, &["uses 2.2", " times [", " the CPU time per request", " fewer requests per second"]);
+    check(
+        &half,
+        &["uses 2.2", " times [", " the CPU time per request", " fewer requests per second"],
+    );
     let same = race(1, 12, 1.0, 0.001).sentence;
     assert_eq!(same, "CPU per request and requests/s are equal within 3 %.");
     let few = race(1, 3, 1.5, 0.01);

@@ -126,13 +126,18 @@ fn the_answer_has_ranks_and_rooms() {
     assert!((2.9..3.1).contains(&ratio) && low < ratio && ratio < high, "{ranks:?}");
     assert_eq!(found.rooms[0].bytes_each, Some(902.5));
     assert_eq!((found.rooms[2].answered, found.rooms[2].bytes_each), (4.0, None));
-    assert!(summary.sentence.starts_with("`b` uses the least CPU time per request: "), "{}", summary.sentence);
+    assert!(
+        summary.sentence.starts_with("`b` uses the least CPU time per request: "),
+        "{}",
+        summary.sentence
+    );
     let mut tie = found.clone();
     tie.costs[0].ranks[1].dearer = false;
     let sentence = super::super::sentence::sentence(&run.manifest.plan, &summary.points, &tie, &[]);
     let want = ". Of these `a` uses the least memory: 902 B per idle connection. ";
     assert!(
-        sentence.starts_with("`b` and `a` use the least CPU time per request, ") && sentence.contains(want),
+        sentence.starts_with("`b` and `a` use the least CPU time per request, ")
+            && sentence.contains(want),
         "{sentence}"
     );
 }
