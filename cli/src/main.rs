@@ -184,17 +184,19 @@ fn main() -> ExitCode {
             cli.command
         }
     };
-    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
-    language::debug!("roundhouse {version}, process {pid}, language {}", language::code());
     let is_server = match &command {
         Command::Serve(_) | Command::Path(path::Command::Edit(_)) => true,
         Command::Course(command) => command.is_server(),
         _ => false,
     };
-    if !is_server {
+    if is_server {
+        engines::stderr::never_wait_in_panics();
+    } else {
         // A broken pipe ends a command that prints tables, but never a server.
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
     }
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    language::debug!("roundhouse {version}, process {pid}, language {}", language::code());
     let outcome = match command {
         Command::Demo(args) => tools::demo::run(args, demo::race),
         Command::Serve(command) => serve::run(*command),

@@ -49,9 +49,21 @@ pub fn is_verbose() -> bool {
     Level::chosen() == Level::Verbose
 }
 
+/// How this process prints a line; std's way, unless a server has set its own.
+static PRINTER: OnceLock<fn(&str)> = OnceLock::new();
+
+/// Makes `printer` print all lines of this process from now on, unless it has a printer. A server
+/// needs one that does not wait for the reader of stderr.
+pub fn print_by(printer: fn(&str)) {
+    let _ = PRINTER.set(printer);
+}
+
 /// Prints a line on stderr in one write, because several processes of a server may print at the
 /// same time.
 pub fn print(text: &str) {
+    if let Some(printer) = PRINTER.get() {
+        return printer(text);
+    }
     // Nothing can be done about a closed stderr.
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }

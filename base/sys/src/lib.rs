@@ -24,6 +24,7 @@ pub mod limits;
 pub mod map;
 pub mod mapped;
 pub mod netlink;
+pub mod output;
 pub mod own;
 pub mod pass;
 pub mod poll;

@@ -306,6 +306,9 @@ impl Instance<'_> {
             grammar: crate::grammar,
             facts: &[],
         };
-        self.server.run(self.shape, &instance, Beside { renew, ..Beside::default() }, log)
+        let beside = Beside { renew, ..Beside::default() };
+        let ended = self.server.run(self.shape, &instance, beside, log);
+        log.finish(self.journal);
+        ended
     }
 }

@@ -43,6 +43,7 @@ mod shape;
 pub mod spare;
 mod staff;
 pub mod status;
+pub mod stderr;
 mod supervise;
 mod tactics;
 mod wait;

@@ -55,6 +55,7 @@ fn start(
     admin: Admin<'_>,
     ready: &mut dyn FnMut(&Started),
 ) -> Result<Report, Fault> {
+    crate::stderr::never_wait();
     check(service, host, shape)?;
     let mut shape = shape.clone();
     shape.knobs.tactics = shape.tactics();

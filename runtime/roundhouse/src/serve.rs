@@ -217,6 +217,7 @@ impl<S: Service + Send + 'static> Server<S> {
             return race(arguments);
         }
         let mut flags: Flags = config::parse();
+        engines::stderr::never_wait_in_panics();
         if !flags.server.certificate.is_set() {
             flags.server.certificate = self.certificate.clone();
         }

@@ -1,10 +1,11 @@
 //! From the options to a running server: its administration, its reloads, the line that it prints
 //! when it is ready, and its exit code.
 
-use std::io::{IsTerminal, Write, stdout};
-use std::os::fd::BorrowedFd;
+use std::io::{ErrorKind, IsTerminal, stdout};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
@@ -15,6 +16,7 @@ use engines::{
 };
 use memory::Region;
 use seam::{Datagrams, Service};
+use sys::output::Output;
 use wire::websocket::WebSocketOptions;
 
 use crate::admin::{self, Front, Place};
@@ -150,9 +152,7 @@ impl ServerArgs {
                 true => welcome(instance.name, instance.tries, shape, ready),
                 false => announcement(about, shape, place.as_deref(), ready),
             };
-            if let Err(error) = stdout().write_all(line.as_bytes()) {
-                language::eprintln!("expected a stdout for the address: {error}; serving without");
-            }
+            print_address(&line);
             if let Some(manager) = &manager {
                 manager.ready(&format!("{} on {}", instance.name, ready.listening));
             }
@@ -173,6 +173,20 @@ impl ServerArgs {
             Err(fault) => Err(fault.into()),
         }
     }
+}
+
+/// Prints the address on stdout, but never waits for a reader that pauses.
+fn print_address(line: &str) {
+    let printed = Output::of(stdout().as_fd())
+        .and_then(|stdout| stdout.write_all(line.as_bytes(), Duration::ZERO));
+    let why = match printed {
+        Ok(()) => return,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            "it is full, because its reader paused".to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    language::eprintln!("expected a stdout for the address: {why}; serving without");
 }
 
 /// The line of JSON about a server that accepts connections, for which scripts and the laboratory

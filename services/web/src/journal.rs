@@ -79,6 +79,11 @@ impl Journal {
         self.unproxied.load(Relaxed)
     }
 
+    /// The number of lines dropped since the last [`Journal::take`].
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
     /// Whether nothing waits to be written.
     pub fn is_empty(&self) -> bool {
         let empty = |ring: &Ring| ring.put.load(Acquire) == ring.taken.load(Relaxed);

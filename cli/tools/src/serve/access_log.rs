@@ -3,21 +3,31 @@
 //!
 //! The file stays open, so writing works even when clients use up all descriptors. Its name is
 //! checked before each batch, so a file that was moved away is followed by a new one.
+//!
+//! A pipe, a FIFO or a terminal may have a reader that pauses. The supervisor does not wait for it:
+//! the lines wait in memory, then in the rings, and a full ring drops lines and counts them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, stdout};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::web::Journal;
 use anyhow::{Context, Result};
 use engines::StateStore;
 use engines::status::Gauge;
+use sys::output::Output;
 
 /// How often the journal is written. A ring holds some 10,000 lines, so a worker that serves more
 /// than 200,000 requests a second loses lines, which is reported.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// How long a batch waits for room in a pipe whose reader goes on reading.
+const BATCH_PATIENCE: Duration = Duration::from_millis(20);
+/// How long the last lines wait for a reader when the server has ended.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Writes the journal.
 pub struct AccessLog {
@@ -26,12 +36,14 @@ pub struct AccessLog {
     lines: Vec<u8>,
     /// Lines that were lost because a ring was full.
     dropped: u64,
+    /// The reader has let a whole wait pass without reading.
+    is_paused: bool,
 }
 
 /// The destination of the lines.
 enum Place {
-    Stdout,
-    File(PathBuf, File),
+    Stdout(Output),
+    File(PathBuf, Output),
 }
 
 impl AccessLog {
@@ -42,41 +54,87 @@ impl AccessLog {
     pub fn open(path: Option<PathBuf>) -> Result<AccessLog> {
         let place = match path {
             None => None,
-            Some(path) if path.as_os_str() == "-" => Some(Place::Stdout),
+            Some(path) if path.as_os_str() == "-" => {
+                let stdout = Output::of(stdout().as_fd());
+                Some(Place::Stdout(stdout.context("cannot write the access log to stdout")?))
+            }
             Some(path) => {
-                let file = append(&path)
+                let file = Output::append(&path)
                     .with_context(|| format!("cannot write the access log {}", path.display()))?;
                 Some(Place::File(path, file))
             }
         };
-        Ok(AccessLog { place, lines: Vec::new(), dropped: 0 })
+        Ok(AccessLog { place, lines: Vec::new(), dropped: 0, is_paused: false })
     }
 
-    /// Writes the waiting lines; lines that cannot be written keep waiting.
-    fn write(&mut self) -> io::Result<()> {
-        let mut stdout = io::stdout().lock();
-        let out: &mut dyn Write = match &mut self.place {
-            None => return Ok(()),
-            Some(Place::Stdout) => &mut stdout,
+    /// Writes the waiting lines; returns whether there was room for all. Lines that cannot be
+    /// written keep waiting.
+    fn write(&mut self) -> io::Result<bool> {
+        let out = match &mut self.place {
+            None => return Ok(true),
+            Some(Place::Stdout(stdout)) => stdout,
             Some(Place::File(path, file)) => {
-                if !is_at(file, path)
-                    && let Ok(fresh) = append(path)
+                if !is_at(file.file(), path)
+                    && let Ok(fresh) = Output::append(path)
                 {
                     *file = fresh;
                 }
                 file
             }
         };
-        while !self.lines.is_empty() {
-            let written = out.write(&self.lines)?;
-            self.lines.drain(..written);
-        }
-        out.flush()
+        let until = Instant::now() + BATCH_PATIENCE;
+        let mut written = 0;
+        let outcome = loop {
+            if written == self.lines.len() {
+                break Ok(true);
+            }
+            match out.write(&self.lines[written..]) {
+                Ok(count) => (written, self.is_paused) = (written + count, false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if self.is_paused || !out.has_room(left)? {
+                        self.is_paused = true;
+                        break Ok(false);
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        self.lines.drain(..written);
+        outcome
     }
-}
 
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    /// Takes lines from the journal, and reports those that are missing.
+    fn take(&mut self, journal: &Journal) {
+        let dropped = journal.take(&mut self.lines);
+        self.dropped += dropped;
+        if dropped > 0 {
+            language::eprintln!(
+                "the access log has a gap of {dropped} lines: requests came faster than it was \
+                 written"
+            );
+        }
+    }
+
+    /// Writes the lines of a server that has ended; a reader that pauses loses them.
+    pub fn finish(&mut self, journal: &Journal) {
+        let until = Instant::now() + LAST_PATIENCE;
+        while self.is_changed(journal) && Instant::now() < until {
+            if self.save(journal).is_err() {
+                return;
+            }
+            if self.is_paused {
+                std::thread::sleep(EVERY / 10);
+            }
+        }
+        if self.place.is_some() {
+            self.take(journal);
+            let lost = self.lines.iter().filter(|byte| **byte == b'\n').count();
+            if lost > 0 {
+                language::eprintln!("the access log lost its last {lost} lines: its reader paused");
+            }
+        }
+    }
 }
 
 /// Whether `path` still names this file.
@@ -93,18 +151,19 @@ impl StateStore<Journal> for AccessLog {
     }
 
     fn save(&mut self, journal: &Journal) -> Result<(), String> {
-        if self.lines.is_empty() {
-            let dropped = journal.take(&mut self.lines);
-            self.dropped += dropped;
-            if dropped > 0 {
-                language::eprintln!(
-                    "the access log has a gap of {dropped} lines: requests came too fast"
-                );
+        // Lines that have waited come first, then those of the journal.
+        for _ in 0..2 {
+            if self.lines.is_empty() {
+                self.take(journal);
+            }
+            let written = self.write().map_err(|error| {
+                format!("cannot write the access log: {error}; the waiting lines will be retried")
+            })?;
+            if !written {
+                break;
             }
         }
-        self.write().map_err(|error| {
-            format!("cannot write the access log: {error}; the waiting lines will be retried")
-        })
+        Ok(())
     }
 
     fn every(&self) -> Option<Duration> {
@@ -117,7 +176,7 @@ impl StateStore<Journal> for AccessLog {
         let path = path.clone();
         let mut words = Vec::new();
         words.extend(self.save(journal).err());
-        match append(&path) {
+        match Output::append(&path) {
             Ok(fresh) => {
                 words.push(format!("access log {} reopened", path.display()));
                 self.place = Some(Place::File(path, fresh));
@@ -143,7 +202,7 @@ impl StateStore<Journal> for AccessLog {
             Gauge::total(
                 "log_lines_dropped",
                 "Lines of the access log lost because a ring was full",
-                self.dropped as f64,
+                (self.dropped + journal.dropped()) as f64,
             ),
         ]
     }

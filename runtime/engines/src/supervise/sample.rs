@@ -93,6 +93,8 @@ impl<C: Crew> Supervisor<'_, C> {
             let help = "Memory of the kernel for TCP sockets of this network namespace";
             gauges.push(Gauge::now("kernel_socket_bytes", help, bytes as f64));
         }
+        let help = "Lines on stderr dropped because their reader paused";
+        gauges.push(Gauge::total("stderr_lines_dropped", help, crate::stderr::dropped() as f64));
         let help = "Connections closed because memory was short";
         gauges.push(Gauge::total("connections_shed", help, shed as f64));
         if let Some(governor) = self.governor(clock()) {
