@@ -54,6 +54,27 @@ impl Sub<Instant> for Instant {
     }
 }
 
+/// The wall clock of a service, which says what time of the day a moment was.
+#[derive(Clone, Copy, Debug)]
+pub enum WallClock {
+    /// A moment and its nanoseconds since 1970; from there it runs with the monotonic clock. For
+    /// tests and simulations, where nobody sets a clock.
+    Fixed(Instant, u64),
+    /// Asks the machine for the nanoseconds since 1970 at a moment. A machine's clock is set, and the
+    /// monotonic clock stands still while the machine sleeps, so the difference of the two changes.
+    Asked(fn(Instant) -> u64),
+}
+
+impl WallClock {
+    /// Nanoseconds since 1970 at a moment.
+    pub fn ns_at(self, at: Instant) -> u64 {
+        match self {
+            WallClock::Fixed(moment, ns) => ns.saturating_add(at.ns()).saturating_sub(moment.ns()),
+            WallClock::Asked(ask) => ask(at),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -22,9 +22,9 @@ use seam::Service;
 
 use server::certificate::{self, Certificates};
 use server::{Beside, ServerArgs, ServiceInstance};
+use tools::serve::WALL_CLOCK;
 use tools::serve::access_log::AccessLog;
 use tools::serve::site::Site;
-use tools::serve::wall_clock;
 use wire::conf::span;
 
 use sites::SiteArg;
@@ -239,7 +239,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         body_rate: args.body_rate,
         record: args.access_log.as_ref().map(|_| args.log_format),
         trusted: args.trust.clone(),
-        wall: wall_clock(),
+        wall: WALL_CLOCK,
         media_types: args.media_type.clone(),
         error_pages: pages.collect::<Result<_>>()?,
         compress_max: if args.rules.compress { args.rules.compress_max } else { 0 },

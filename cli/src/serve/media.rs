@@ -19,7 +19,7 @@ use tools::senders::RankArgs;
 use tools::serve::site::Site;
 use tools::serve::source::{self, SourceFlag};
 use tools::serve::streams::{StreamMetrics, report};
-use tools::serve::{folder_of, secret, wall_clock};
+use tools::serve::{WALL_CLOCK, folder_of, secret};
 use wire::conf::span;
 
 /// The default port: RTSP's own needs a privilege.
@@ -228,7 +228,7 @@ fn choices(args: &Args) -> Options {
             only: args.group_only,
         }),
         credentials: args.user.clone().map(|UserFlag(it)| it),
-        wall: wall_clock(),
+        wall: WALL_CLOCK,
         live: args.live,
         repeat: args.repeat,
         session_timeout: args.session_timeout,

@@ -25,7 +25,7 @@ use crate::senders::RankArgs;
 use crate::serve::site::Site;
 use crate::serve::source::{self, SourceFlag};
 use crate::serve::streams::report;
-use crate::serve::{folder_of, secret, wall_clock};
+use crate::serve::{WALL_CLOCK, folder_of, secret};
 
 /// How often to check whether everything has been sent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot read the folder {}", folder.display()))?;
     let options = Options {
         secret: secret()?,
-        wall: wall_clock(),
+        wall: WALL_CLOCK,
         repeat: args.repeat,
         from_files: args.sender.sends_files(),
         ..Options::default()

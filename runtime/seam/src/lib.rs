@@ -29,7 +29,7 @@ mod paced;
 mod service;
 mod share;
 
-pub use clock::Instant;
+pub use clock::{Instant, WallClock};
 pub use conn::{Conn, PushRefused, Wants};
 pub use datagrams::{DatagramLimits, Datagrams, Replies, Train};
 pub use effects::{Effects, NoPush, Push};

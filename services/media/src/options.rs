@@ -1,6 +1,6 @@
 //! The server's options, and the defaults with their reasons.
 
-use seam::{Instant, Limits};
+use seam::{Instant, Limits, WallClock};
 use std::time::Duration;
 
 use super::group::Groups;
@@ -21,8 +21,8 @@ pub struct Options {
     /// The CNAME of reports: the same for all streams of a server, because they share its clock,
     /// and different for each server.
     pub name: String,
-    /// The wall clock: a moment, and its time in nanoseconds since 1970.
-    pub wall: (Instant, u64),
+    /// The wall clock.
+    pub wall: WallClock,
     /// All clients see the same moment, which the clock determines; files begin again at their end.
     pub live: bool,
     /// Files begin again at their end.
@@ -74,7 +74,7 @@ impl Default for Options {
             credentials: None,
             secret: [0; 16],
             name: "roundhouse".to_owned(),
-            wall: (Instant::ZERO, 0),
+            wall: WallClock::Fixed(Instant::ZERO, 0),
             live: false,
             repeat: false,
             list: None,
@@ -93,8 +93,7 @@ impl Default for Options {
 impl Options {
     /// The wall clock at a moment, in nanoseconds since 1970.
     pub(super) fn wall_ns(&self, now: Instant) -> u64 {
-        let (moment, wall_ns) = self.wall;
-        wall_ns.saturating_add(now.ns()).saturating_sub(moment.ns())
+        self.wall.ns_at(now)
     }
 
     /// Whether files begin again at their end.

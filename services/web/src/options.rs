@@ -1,6 +1,6 @@
 //! The options of the server, and the reasons for their defaults.
 
-use seam::{Instant, Limits};
+use seam::{Instant, Limits, WallClock};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{Status, head};
@@ -39,8 +39,8 @@ pub struct Options {
     pub record: Option<Format>,
     /// Proxies whose `X-Forwarded-For` the log believes.
     pub trusted: Vec<Trusted>,
-    /// The wall clock: an instant and its nanoseconds since 1970.
-    pub wall: (Instant, u64),
+    /// The wall clock.
+    pub wall: WallClock,
     /// Media types before those that are known.
     pub media_types: Vec<MediaType>,
     /// Pages for statuses of 400 or more.
@@ -91,7 +91,7 @@ impl Default for Options {
             body_rate: 256,
             record: None,
             trusted: Vec::new(),
-            wall: (Instant::ZERO, 0),
+            wall: WallClock::Fixed(Instant::ZERO, 0),
             media_types: Vec::new(),
             error_pages: Vec::new(),
             compress_max: 0,
@@ -105,8 +105,7 @@ impl Default for Options {
 impl Options {
     /// Nanoseconds since 1970 at an instant.
     pub fn wall_ns(&self, now: Instant) -> u64 {
-        let (moment, wall_ns) = self.wall;
-        wall_ns.saturating_add(now.ns()).saturating_sub(moment.ns())
+        self.wall.ns_at(now)
     }
 
     /// Seconds since 1970 at an instant.

@@ -1,8 +1,9 @@
 //! Files: which one, under which conditions, which bytes.
 
-use super::talk::{Talk, body, journal, options, reply, request};
+use super::talk::{NOW_NS, Talk, body, journal, options, reply, request};
 use ::web::{CHANGED_NS, ErrorPage, Format, MemoryFiles, Options, Web};
-use seam::Instant;
+use seam::{Instant, WallClock};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const FILES: &[(&str, &str)] = &[
     ("index.html", "<h1>root</h1>"),
@@ -94,13 +95,33 @@ fn conditions() {
 
 #[test]
 fn a_file_from_the_future_was_modified_now() {
-    let wall = (Instant::ZERO, CHANGED_NS - 3_600_000_000_000);
+    let wall = WallClock::Fixed(Instant::ZERO, CHANGED_NS - 3_600_000_000_000);
     let options = Options { demo: false, wall, ..options() };
     let (reply, _) = reply(FILES, &options, request("GET", "/a.txt", "").as_bytes());
     let date = "Sun, 06 Nov 1994 07:49:37 GMT\r\n";
     for field in ["Date", "Last-Modified"] {
         assert!(reply.contains(&format!("{field}: {date}")), "{reply}");
     }
+}
+
+#[test]
+fn a_clock_that_is_set_is_followed() {
+    static SET_BY: AtomicU64 = AtomicU64::new(0);
+    let wall = WallClock::Asked(|at| NOW_NS + at.ns() + SET_BY.load(Ordering::Relaxed));
+    let options = Options { wall, record: Some(Format::Common), ..options() };
+    let (web, journal) = (Web::new(options, MemoryFiles::new(FILES, true)), journal());
+    let mut talk = Talk::new(&web, &journal);
+    let input = request("GET", "/a.txt", "");
+    let first = talk.say(&input);
+    assert!(first.contains("Date: Sun, 06 Nov 1994 08:51:17 GMT"), "{first}");
+    // Thirty days, as after the sleep of a machine.
+    SET_BY.store(30 * 86_400 * 1_000_000_000, Ordering::Relaxed);
+    let second = talk.say(&input);
+    assert!(second.contains("Date: Tue, 06 Dec 1994 08:51:17 GMT"), "{second}");
+    let mut lines = Vec::new();
+    journal.take(&mut lines);
+    let lines = String::from_utf8(lines).expect("text");
+    assert!(lines.contains("[06/Nov/1994:") && lines.contains("[06/Dec/1994:"), "{lines}");
 }
 
 #[test]

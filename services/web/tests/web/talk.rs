@@ -2,7 +2,7 @@
 
 use ::web::{CHANGED_NS, Journal, MemoryFiles, Options, Web};
 use memory::Region;
-use seam::Instant;
+use seam::{Instant, WallClock};
 
 /// One connection.
 pub type Talk<'a> = sim::Talk<'a, Web<MemoryFiles>>;
@@ -17,7 +17,12 @@ pub fn journal() -> Region<Journal> {
 
 /// Options with files, routes and a clock.
 pub fn options() -> Options {
-    Options { demo: true, files: true, wall: (Instant::ZERO, NOW_NS), ..Options::default() }
+    Options {
+        demo: true,
+        files: true,
+        wall: WallClock::Fixed(Instant::ZERO, NOW_NS),
+        ..Options::default()
+    }
 }
 
 /// The replies of one connection to `input`, which must be the same warm and cold, and whether it
