@@ -164,6 +164,8 @@ fn of_stock(id: u64, request: BookRequest) -> OrderRequest {
 pub enum BadRequest<'a> {
     /// Nothing but blanks.
     Empty,
+    /// A line of HTTP: a page in a browser of this machine may post its orders after it.
+    Http,
     /// The first word is not a command.
     UnknownCommand { table: Commands, found: &'a [u8] },
     /// Too few or too many words.
@@ -196,7 +198,10 @@ pub fn parse<R: Request>(line: &[u8], has_numbers: bool) -> Parsed<'_, R> {
     let mut words = words(line);
     let Some(found) = words.next() else { return bad(BadRequest::Empty) };
     let Some(at) = named(table, found) else {
-        return bad(BadRequest::UnknownCommand { table, found });
+        return bad(match is_http(line) {
+            true => BadRequest::Http,
+            false => BadRequest::UnknownCommand { table, found },
+        });
     };
     let command = &table[at];
     let last = words.clone().last().filter(|_| has_numbers && command.is_order());
@@ -217,6 +222,13 @@ pub fn help(table: Commands, out: &mut Vec<u8>) {
 
 fn named(table: Commands, word: &[u8]) -> Option<usize> {
     table.iter().position(|command| command.name.as_bytes() == word)
+}
+
+/// Whether a line is the first of an HTTP request, or its host.
+fn is_http(line: &[u8]) -> bool {
+    let is_host = line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
+    let version = words(line).last().and_then(|word| word.strip_prefix(b"HTTP/"));
+    is_host || version.is_some_and(|version| version.first().is_some_and(u8::is_ascii_digit))
 }
 
 /// The number in `#NUMBER`, from 1.
@@ -288,10 +300,20 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
+impl BadRequest<'_> {
+    /// Whether the connection must end: what follows was not written by a client of the market.
+    pub fn is_last(&self) -> bool {
+        matches!(self, BadRequest::Http)
+    }
+}
+
 impl fmt::Display for BadRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadRequest::Empty => f.write_str("expected a command, found an empty line; try `help`"),
+            BadRequest::Http => f.write_str(
+                "expected a command, found a request of HTTP, as browsers send; closing",
+            ),
             BadRequest::UnknownCommand { table, found } => {
                 f.write_str("expected a command (")?;
                 for (index, command) in table.iter().enumerate() {

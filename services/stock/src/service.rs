@@ -336,9 +336,10 @@ impl<'a> Turn<'a> {
         let Parsed { shape, number, request } = command::parse(text, has_log);
         let request = match request {
             Ok(request) => request,
+            Err(bad) if bad.is_last() && self.holds() => return Answered::Later,
             Err(bad) => {
                 self.stock.refuse(bad, shape, out.bytes());
-                return Answered::GoesOn;
+                return if bad.is_last() { Answered::Last } else { Answered::GoesOn };
             }
         };
         if self.holds() {

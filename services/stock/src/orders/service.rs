@@ -70,7 +70,7 @@ impl OrderMarket {
             Ok(request) => request,
             Err(bad) => {
                 self.refuse(bad, shape, out);
-                return true;
+                return !bad.is_last();
             }
         };
         if !matches!(request, OrderRequest::Exit) && !cx.admit() {

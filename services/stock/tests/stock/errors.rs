@@ -26,6 +26,25 @@ fn the_longest_line_is_answered_and_a_longer_one_ends_the_conversation() {
 }
 
 #[test]
+fn a_page_in_a_browser_cannot_trade() {
+    let post = "POST / HTTP/1.1\r\nHost: 127.0.0.1:7001\r\nContent-Length: 8\r\n\r\nbuy 1 1\n";
+    let cases = [post, "GET /?buy HTTP/1.0\r\n\r\nbuy 1 1\n", "hOST: a\r\nbuy 1 1\n"];
+    for framing in [Framing::Line, Framing::Eof, Framing::Length] {
+        for sent in cases {
+            let client = client(framing);
+            let received = client.send(sent.as_bytes().chunks(7));
+            assert!(received.closed && client.file() == SAMPLE, "{sent}");
+            let why = "expected a command, found a request of HTTP, as browsers send; closing";
+            assert!(received.text().contains(why), "{}", received.text());
+            assert_eq!(received.text().matches("error").count(), 1, "{}", received.text());
+        }
+    }
+    // A client that mistypes goes on.
+    let received = client(Framing::Line).send([&b"http HTTP\nhostile: 1\nbuy 1 1\n"[..]]);
+    assert!(!received.closed && received.text().ends_with("[buy] success\n"));
+}
+
+#[test]
 fn a_line_without_its_end_is_not_carried_out() {
     let client = client(Framing::Line);
     assert_eq!(client.say("buy 1 1\nbuy 1 1"), "[buy] success\n");

@@ -222,3 +222,12 @@ fn the_laws_of_chunking() {
         sim::chunking(&market, exchange, script, &Faults::calm(), 20, <[u8]>::to_vec);
     }
 }
+
+#[test]
+fn a_page_in_a_browser_cannot_place_an_order() {
+    let (market, exchange) = (OrderMarket::new(Options::default()), exchange());
+    let mut talk = sim::Talk::new(&market, &*exchange);
+    let reply = talk.say("POST / HTTP/1.1\r\nHost: a\r\n\r\nbuy 5 3 1000\n");
+    assert!(talk.closes() && reply.contains("found a request of HTTP"), "{reply}");
+    assert_eq!(exchange.books()[0].summary().open, [0, 0]);
+}
