@@ -197,3 +197,20 @@ pub fn no_worker_for_a_visitor(arm: &Arm) {
     assert!((1..8).contains(&served), "{served} of 8 were served");
     deceived.stop().says("no worker can be started").says(&format!("{} refused", 8 - served));
 }
+
+/// A loop can hire one helper and no other: that one does all jobs, and nobody hangs.
+pub fn a_helper_that_cannot_start(arm: &Arm) {
+    let plan = Plan::new(arm, "http").with(&["--demo"]).workers(1);
+    let lie = Lie { calls: "clone,?clone3", error: "EAGAIN", first: 2, step: 1 };
+    let Some(deceived) = deceive(plan, &[lie]) else { return };
+    for _ in 0..2 {
+        let mut clients: Vec<Client> = (0..6).map(|_| deceived.server.client()).collect();
+        for client in &mut clients {
+            client.send("GET /sleep?ms=20 HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.line(), "HTTP/1.1 200 OK\r");
+        }
+    }
+    deceived.stop();
+}

@@ -7,20 +7,28 @@
 //! SPED and compares itself with it. Blocking engines always run jobs in place, because each worker
 //! has only one session.
 //!
+//! At a limit of tasks or of memory fewer helpers start, and the next job asks again; while there is
+//! none, jobs run in place. So a loop that cannot hire is slow, and never waits for a helper that
+//! does not exist.
+//!
 //! The bell also reports jobs that ran in place, so the loops need not know the difference.
 
 use std::collections::VecDeque;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Scope};
 
 use seam::SessionId;
 use sys::eventfd::EventFd;
+use sys::thread::{self, Scope};
 
 use crate::context::{Helping, WorkerContext};
 use crate::erased::{ErasedService, Value};
 use crate::fault::Fault;
+
+/// The stack of a helper, as std gives each thread.
+const STACK: usize = 2 << 20;
 
 /// How a loop sends jobs and collects their outcomes.
 pub trait Helpers {
@@ -75,16 +83,27 @@ pub fn with(
         outcomes: Mutex::new(Vec::new()),
     };
     thread::scope(|scope| {
+        // Also after a panic of the loop: the scope waits for all helpers.
+        let _close = Close(&shared);
         let pool = Pool { shared: &shared, scope, context, max: most };
         if is_beforehand {
-            lock(&shared.jobs).started = most;
-            (0..most).for_each(|_| pool.start());
+            let mut jobs = lock(&shared.jobs);
+            while jobs.started < most && pool.start().is_ok() {
+                jobs.started += 1;
+            }
         }
-        let served = serve(&pool);
-        lock(&shared.jobs).closed = true;
-        shared.given.notify_all();
-        served
+        serve(&pool)
     })
+}
+
+/// Sends the helpers home when it goes out of scope.
+struct Close<'a>(&'a Shared);
+
+impl Drop for Close<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.jobs).closed = true;
+        self.0.given.notify_all();
+    }
 }
 
 /// The data that a loop and its helpers share.
@@ -120,9 +139,9 @@ struct Pool<'scope, 'env, 'd> {
 }
 
 impl Pool<'_, '_, '_> {
-    fn start(&self) {
+    fn start(&self) -> io::Result<()> {
         let (shared, service) = (self.shared, self.context.service);
-        self.scope.spawn(move || work(shared, service));
+        self.scope.start(STACK, move || work(shared, service))
     }
 }
 
@@ -159,11 +178,15 @@ impl Helpers for Pool<'_, '_, '_> {
     fn submit(&self, id: SessionId, job: Value) {
         let given_ns = self.context.job_begins();
         let mut jobs = lock(&self.shared.jobs);
-        jobs.queue.push_back((id, job, given_ns));
-        if jobs.idle < jobs.queue.len() && jobs.started < self.max {
+        if jobs.idle <= jobs.queue.len() && jobs.started < self.max && self.start().is_ok() {
             jobs.started += 1;
-            self.start();
         }
+        if jobs.started == 0 {
+            drop(jobs);
+            let done = run(self.context.service, (id, job, given_ns));
+            return add(&self.shared.outcomes, &self.shared.bell, done);
+        }
+        jobs.queue.push_back((id, job, given_ns));
         // Waking costs a system call also where nobody sleeps.
         let sleeps = jobs.idle > 0;
         drop(jobs);

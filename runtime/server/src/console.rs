@@ -8,7 +8,7 @@ use std::io::{IsTerminal, stdin};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Scope;
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 use language::info;
@@ -50,7 +50,10 @@ impl Console {
         // A new thread inherits the mask, so signals reach the supervisor.
         let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
         let over = Arc::clone(&console.over);
-        scope.spawn(move || listen(&over, dismiss));
+        let listener = Builder::new().name("keys".to_owned());
+        if let Err(error) = listener.spawn_scoped(scope, move || listen(&over, dismiss)) {
+            language::eprintln!("keys are not read: {error}");
+        }
         console
     }
 }

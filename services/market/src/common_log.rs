@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Scope, ScopedJoinHandle};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -146,13 +146,19 @@ impl<'a> CommonLog<'a> {
     fn serve(&self, entry: &ExtraWorkerEntry<'_>) {
         let (news, ends) = (AtomicBool::new(true), AtomicBool::new(false));
         std::thread::scope(|threads| {
-            threads.spawn(|| {
+            let watch = || {
                 self.store().watch(&ends, &|| {
                     news.store(true, Ordering::Release);
                     self.market.orders().wake();
                 });
+            };
+            // Without these threads news come when the committer asks, and no list of members.
+            let started = thread("watch").spawn_scoped(threads, watch).and_then(|_| {
+                thread("members").spawn_scoped(threads, || self.look_at_members(&ends))
             });
-            threads.spawn(|| self.look_at_members(&ends));
+            if let Err(error) = started {
+                eprintln!("the store is not watched: {error}; it is asked at intervals");
+            }
             if let Some(mut committer) = self.committer(entry)
                 && let Err(fault) = committer.run(entry, threads, &news)
             {
@@ -240,7 +246,7 @@ impl Committer<'_, '_> {
             }
             let is_idle = saving.as_ref().is_none_or(ScopedJoinHandle::is_finished);
             if is_writer && self.marks() != before && is_idle {
-                saving = Some(self.save(threads));
+                saving = self.save(threads);
             }
         }
     }
@@ -303,14 +309,22 @@ impl Committer<'_, '_> {
     }
 
     /// Writes a snapshot beside the batches that follow.
-    fn save<'scope>(&self, threads: &'scope Scope<'scope, '_>) -> ScopedJoinHandle<'scope, ()> {
+    fn save<'scope>(
+        &self,
+        threads: &'scope Scope<'scope, '_>,
+    ) -> Option<ScopedJoinHandle<'scope, ()>> {
         let (number, bytes) = (self.node.market().batch, self.node.market().encode());
         let mut store = self.log.store();
-        threads.spawn(move || {
+        let refused = |fault: &dyn fmt::Display| {
+            eprintln!("no snapshot of the market: {fault}; a later one takes its place");
+        };
+        let save = move || {
             if let Err(fault) = store.save(number, &bytes) {
-                eprintln!("no snapshot of the market: {fault}; a later one takes its place");
+                refused(&fault);
             }
-        })
+        };
+        let started = thread("snapshot").spawn_scoped(threads, save);
+        started.inspect_err(|error| refused(error)).ok()
     }
 
     /// Says that this node lives, and lists those that do.
@@ -327,6 +341,11 @@ impl Committer<'_, '_> {
             self.log.view.nodes.replace(&nodes);
         }
     }
+}
+
+/// A thread of this name, to be started.
+fn thread(name: &str) -> Builder {
+    Builder::new().name(name.to_owned())
 }
 
 /// A node's report of itself.

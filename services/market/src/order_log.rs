@@ -2,9 +2,10 @@
 //! machine, which writes and syncs the batches of all workers.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::thread::ScopedJoinHandle;
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -169,17 +170,31 @@ impl<'a> OrderLog<'a> {
                 if last - folded > SEGMENT_BYTES / 48 {
                     folded = last;
                     if folding.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
-                        folding = Some(threads.spawn(|| {
-                            if let Err(fault) = ledger::fold(&self.folder, self.keep) {
-                                eprintln!(
-                                    "the log cannot be compacted: {fault}; it goes on growing"
-                                );
-                            }
-                        }));
+                        folding = self.fold(threads);
                     }
                 }
             }
         });
+    }
+}
+
+impl OrderLog<'_> {
+    /// Compacts the log beside the batches that follow; `None` where no thread can start: the next
+    /// segment tries again.
+    fn fold<'scope>(
+        &'scope self,
+        threads: &'scope Scope<'scope, '_>,
+    ) -> Option<ScopedJoinHandle<'scope, ()>> {
+        let refused = |fault: &dyn Display| {
+            eprintln!("the log cannot be compacted: {fault}; it goes on growing");
+        };
+        let fold = move || {
+            if let Err(fault) = ledger::fold(&self.folder, self.keep) {
+                refused(&fault);
+            }
+        };
+        let started = Builder::new().name("compaction".to_owned()).spawn_scoped(threads, fold);
+        started.inspect_err(|error| refused(error)).ok()
     }
 }
 

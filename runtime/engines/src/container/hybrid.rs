@@ -8,13 +8,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use memory::{Board, SlotState};
 use seam::WorkerId;
-use sys::process;
+use sys::{process, thread};
 
 use super::serve;
+use super::threads::STACK;
 use crate::axes::Container;
 use crate::common::Common;
 use crate::fault::Fault;
@@ -43,6 +43,7 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
             let (inner, slots, fault) = (&inner, &slots, &fault);
             let member = Member { first: slots.first, index, workers: threads };
             let work = move || {
+                thread::set_name(&format!("worker {}", name.slot()));
                 let lived =
                     catch_unwind(AssertUnwindSafe(|| serve(inner, mechanism, name, member)));
                 slots.board.slot(name.slot()).set_state(SlotState::Gone);
@@ -57,8 +58,7 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
                 slots.dismiss();
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             };
-            let thread = thread::Builder::new().name(format!("worker {}", name.slot()));
-            if let Err(error) = thread.spawn_scoped(scope, work) {
+            if let Err(error) = scope.start(STACK, work) {
                 // The threads that exist leave; otherwise they would wait for a listener that is
                 // never started.
                 (index..slots.count).for_each(|rest| {

@@ -18,7 +18,7 @@ use crate::wait::blocking::Kept;
 use crate::wait::mechanism::Mechanism;
 
 /// The stack of a worker that stays, as std gives it.
-const STACK: usize = 2 << 20;
+pub(super) const STACK: usize = 2 << 20;
 /// The stack of a worker for one connection: small, so that the C library keeps the stacks of 80
 /// ended workers for the next ones instead of mapping new ones.
 const VISIT_STACK: usize = 512 << 10;
