@@ -149,8 +149,7 @@ impl Lines {
     /// the number of those that were dropped.
     pub fn print(&self, line: &str) {
         let counts = self.counts;
-        let lost =
-            counts.dropped.load(Ordering::Relaxed) - counts.reported.load(Ordering::Relaxed);
+        let lost = counts.dropped.load(Ordering::Relaxed) - counts.reported.load(Ordering::Relaxed);
         let mut text = String::new();
         if counts.torn.swap(0, Ordering::Relaxed) == 1 {
             text.push('\n');

@@ -2,7 +2,7 @@
 //! are served, others wait, no loop spins, and service resumes as soon as there is room.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit};
 use sys::process::Pid;
@@ -228,4 +228,25 @@ pub fn visitors_wait_for_descriptors(arm: &Arm) {
     server.settles();
     let stderr = server.stop().err;
     assert!(!stderr.contains("was closed"), "{stderr}");
+}
+
+/// Silent clients hold all places of a market whose idle time is an hour, and more of them wait.
+/// The longest silent ones leave for a client that trades, and one that speaks stays.
+pub fn the_silent_make_room_at_the_limit(arm: &Arm) {
+    let server = serve(arm).with(&["--max-connections", "16"]).workers(1).start();
+    let mut speaker = server.client();
+    check_serves(&mut speaker);
+    let silent: Vec<Client> = (0..30).map(|_| server.client()).collect();
+    let mut outside = server.client();
+    outside.send("buy 1 1\n");
+    let begun = Instant::now();
+    while outside.hears_nothing() {
+        assert!(begun.elapsed() < PATIENCE, "silent clients keep another one out");
+        check_serves(&mut speaker);
+        std::thread::sleep(ms(100));
+    }
+    assert_eq!(outside.line(), "[buy] success");
+    assert!(begun.elapsed() > ms(1500), "a client left that was hardly silent");
+    check_serves(&mut speaker);
+    drop(silent);
 }

@@ -94,6 +94,9 @@ pub const HELD_LOOK: usize = 16 << 10;
 /// The interval of looks at connections while memory is short.
 pub const SHORT_LOOK: Duration = Duration::from_millis(10);
 
+/// At the limit of connections, a client that was silent for this long may have to make room.
+pub const SILENCE_FULL: Duration = Duration::from_secs(2);
+
 /// The longest wait of one call, so that a worker sees the server's phase and limits.
 pub const WAIT: Duration = Duration::from_millis(250);
 /// The time that a peer may still send after the last reply, before it is cut off. A close with

@@ -4,7 +4,8 @@
 //!
 //! Connections that are not accepted wait in the kernel's queue, where they cost nothing. Accepting
 //! resumes when an eighth of the room is free (the hysteresis avoids flapping), or
-//! [`ACCEPT_BACK_OFF`] after descriptors ran out.
+//! [`ACCEPT_BACK_OFF`] after descriptors ran out. Meanwhile the clients that were silent for
+//! longest lose their places, so that silence cannot keep others out.
 
 use std::io;
 
@@ -57,6 +58,16 @@ impl Admission {
             self.backs_off_until = None;
         }
         self.was_open()
+    }
+
+    /// Whether the limit was reached, and too little room has come since.
+    pub fn is_full(&self) -> bool {
+        self.full && !self.draining
+    }
+
+    /// How many of `live` sessions must end before it opens again.
+    pub fn excess(&self, live: usize) -> usize {
+        live.saturating_sub(self.sessions_max - self.sessions_max.div_ceil(8))
     }
 
     /// How many more it would admit, with `live` sessions open.
@@ -138,9 +149,10 @@ mod tests {
         let mut admission = Admission::new(16);
         let now = Instant::ZERO;
         assert!(admission.is_open(15, now));
-        assert!(!admission.is_open(16, now));
+        assert!(!admission.is_open(16, now) && admission.is_full());
         assert!(!admission.is_open(15, now));
-        assert!(admission.is_open(14, now));
+        assert_eq!([16, 15, 14, 3].map(|live| admission.excess(live)), [2, 1, 0, 0]);
+        assert!(admission.is_open(14, now) && !admission.is_full());
         let mut single = Admission::new(1);
         assert!(!single.is_open(1, now) && single.is_open(0, now));
         single.set_limit(2);

@@ -24,7 +24,7 @@ use super::pace::Pace;
 use super::transmit::{CallMode, transmit};
 use crate::context::WorkerContext;
 use crate::erased::Conn;
-use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
+use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES, SILENCE_FULL};
 
 /// A session and its socket; `X` is the additional record that one kind of loop needs.
 pub struct Connection<X> {
@@ -121,6 +121,15 @@ impl<X> Connection<X> {
         }
         self.gated = held > HELD_FREE && context.board.is_short();
         !self.gated
+    }
+
+    /// Whether the peer has been silent for so long, while the service waits for it, that it may
+    /// have to leave a full server.
+    pub fn is_silent(&mut self, now: Instant) -> bool {
+        now.since(self.active) >= SILENCE_FULL
+            && self.linger.is_none()
+            && self.conn.out().is_empty()
+            && self.conn.wants().read
     }
 
     /// Whether it holds more than a connection may while memory is short.

@@ -31,7 +31,7 @@ use crate::helpers::{Done, Helpers};
 use crate::limits::{
     BUFFERS, CLOCK_LOOK, DRAIN_LOOK, LINGER, RECEIVE_BYTES, RECEIVE_BYTES_LONG, SEND_BYTES,
     SEND_BYTES_LONG, SHORT_LOOK, SWEEP_CLOSES, SWEEP_PAUSE, SWEEP_SESSIONS, TURN_BYTES, TURN_TIME,
-    WAKES,
+    WAIT, WAKES,
 };
 
 /// A session with everything that its turn needs, looked up once.
@@ -80,6 +80,8 @@ pub struct EventLoop<'a, X> {
     /// The slot at which the next sweep continues.
     sweep_from: usize,
     sweep_every: Duration,
+    /// When the silent may next have to make room.
+    next_room: Instant,
     /// Bytes that were moved in this turn.
     moved: usize,
     /// Receives in this turn.
@@ -105,6 +107,7 @@ impl<'a, X> EventLoop<'a, X> {
             next_sweep: now + sweep_every,
             sweep_from: 0,
             sweep_every,
+            next_room: Instant::ZERO,
             moved: 0,
             receives: 0,
             // One worker of all calls the service's tick.
@@ -198,6 +201,9 @@ impl<'a, X> EventLoop<'a, X> {
     /// The time that the loop may sleep; `None`: until an event.
     pub fn timeout(&self) -> Option<Duration> {
         let mut soonest = if self.table.len() > 0 { self.next_sweep } else { Instant::NEVER };
+        if self.admission.is_full() {
+            soonest = soonest.min(self.next_room);
+        }
         if self.drained {
             // Another worker may have accepted the last connection.
             soonest = soonest.min(self.now + DRAIN_LOOK);
@@ -275,6 +281,28 @@ impl<'a, X> EventLoop<'a, X> {
         self.sweep_from = if is_last { 0 } else { reached };
         self.next_sweep = self.now + if is_last { self.sweep_every } else { SWEEP_PAUSE };
         found
+    }
+
+    /// At the limit, while others wait: the connections that were silent for longest, as many as
+    /// must leave before the next one is admitted. `has_more`: the loop itself holds some that wait.
+    pub fn make_room(&mut self, has_more: bool) -> Vec<(SessionId, Overdue)> {
+        if !self.admission.is_full() || self.now < self.next_room {
+            return Vec::new();
+        }
+        self.next_room = self.now + WAIT;
+        if !has_more && !self.context.is_awaited() {
+            return Vec::new();
+        }
+        let mut silent = Vec::new();
+        for id in self.table.ids() {
+            let Some(connection) = self.table.lookup(id) else { continue };
+            if connection.is_silent(self.now) {
+                silent.push((connection.active, id));
+            }
+        }
+        silent.sort_unstable_by_key(|(active, _)| *active);
+        silent.truncate(self.admission.excess(self.table.len()));
+        silent.into_iter().map(|(_, id)| (id, Overdue::Idle)).collect()
     }
 
     /// Stops accepting, once the connections on their way from an acceptor are in.

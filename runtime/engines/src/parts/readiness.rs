@@ -214,6 +214,9 @@ impl<'a, P: Poller> Loop<'a, P> {
         for (id, why) in self.event_loop.sweep() {
             self.overdue(id, why);
         }
+        for (id, why) in self.event_loop.make_room(false) {
+            self.overdue(id, why);
+        }
         loop {
             let changed = self.event_loop.effects();
             if changed.is_empty() {

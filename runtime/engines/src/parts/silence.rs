@@ -25,13 +25,18 @@ impl SilenceBound {
     /// Whether a client that has been silent for `silence` must leave; `waits`: others wait for a
     /// worker.
     pub fn must_leave(&mut self, waits: bool, silence: Duration, now: Instant) -> bool {
+        self.bound(waits, now).is_some_and(|bound| silence >= bound)
+    }
+
+    /// The silence after which a client must leave; `None` while no other waits.
+    pub fn bound(&mut self, waits: bool, now: Instant) -> Option<Duration> {
         if !waits {
             self.since = None;
-            return false;
+            return None;
         }
         let since = *self.since.get_or_insert(now);
         let halvings = (now.since(since).as_millis() / WAIT.as_millis()).min(31) as u32;
-        silence >= (SILENCE_FIRST / (1 << halvings)).max(SILENCE_MIN)
+        Some((SILENCE_FIRST / (1 << halvings)).max(SILENCE_MIN))
     }
 }
 

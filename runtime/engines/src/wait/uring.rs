@@ -132,6 +132,9 @@ impl RingLoop<'_> {
         for (id, why) in self.event_loop.sweep() {
             self.overdue(id, why);
         }
+        for (id, why) in self.event_loop.make_room(self.accepting.has_waiting()) {
+            self.overdue(id, why);
+        }
         let drained = self.leave();
         loop {
             // A settled session may make room for a connection, and a new connection has to be

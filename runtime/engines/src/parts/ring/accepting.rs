@@ -56,6 +56,11 @@ impl Accepting {
         self.armed.is_some()
     }
 
+    /// Whether the kernel has accepted connections beyond the limit.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Reports that the poll has ended, so the listener may be readable.
     pub fn polled(&mut self) {
         (self.armed, self.stopping, self.allowed) = (None, false, ACCEPTS);

@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use memory::session::SharedOutbox;
 use memory::{SharedTable, SlotState};
@@ -55,6 +56,8 @@ pub(super) enum Message {
     Due(Instant),
     /// The session may be overdue.
     Look,
+    /// The server is full: the session ends if its client was silent for this long.
+    MakeRoom(Duration),
     /// The server drains.
     Drain,
     /// The server is forced.

@@ -9,7 +9,7 @@ use seam::Instant;
 use super::completion_port::{Message, WorkItem, lock};
 use super::leader::LeaderState;
 use super::thread::PortThread;
-use crate::limits::SHORT_LOOK;
+use crate::limits::{SHORT_LOOK, WAIT};
 use crate::parts::event_loop::sweep_every;
 
 impl PortThread<'_, '_> {
@@ -39,6 +39,7 @@ impl PortThread<'_, '_> {
             leader.next_sweep = self.now + sweep_every(self.context);
             self.post_to_all(|| Message::Look);
         }
+        self.make_room(&mut leader);
         self.accept(&mut leader);
         // An armed accept may still bring a connection.
         if leaves && leader.inside == 0 && !leader.accepting.is_armed() {
@@ -82,6 +83,18 @@ impl PortThread<'_, '_> {
             self.post_to_all(|| Message::Force);
         }
         is_over
+    }
+
+    /// At the limit, while others wait: tells the sessions after which silence they end.
+    fn make_room(&mut self, leader: &mut LeaderState) {
+        if !leader.admission.is_full() || self.now < leader.next_room {
+            return;
+        }
+        leader.next_room = self.now + WAIT;
+        let is_awaited = leader.accepting.has_waiting() || self.context.is_awaited();
+        if let Some(bound) = leader.silence.bound(is_awaited, self.now) {
+            self.post_to_all(|| Message::MakeRoom(bound));
+        }
     }
 
     fn post_to_all(&mut self, message: impl Fn() -> Message) {

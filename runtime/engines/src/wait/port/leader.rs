@@ -7,6 +7,7 @@ use seam::Instant;
 use crate::parts::admission::Admission;
 use crate::parts::deadlines::Deadlines;
 use crate::parts::ring::accepting::Accepting;
+use crate::parts::silence::SilenceBound;
 use crate::tactics::Tactics;
 
 /// The state of the leader, whichever thread leads.
@@ -18,6 +19,9 @@ pub(super) struct LeaderState {
     pub inside: usize,
     pub next_tick: Option<Instant>,
     pub next_sweep: Instant,
+    /// When the silent may next have to make room, and after which silence.
+    pub next_room: Instant,
+    pub silence: SilenceBound,
     /// Memory was short at the last look.
     pub was_short: bool,
     /// The edition of the settings that the admission knows.
@@ -37,6 +41,8 @@ impl LeaderState {
             inside: 0,
             next_tick: Some(Instant::ZERO),
             next_sweep: Instant::ZERO,
+            next_room: Instant::ZERO,
+            silence: SilenceBound::default(),
             was_short: false,
             edition: board.edition(),
             drained: false,
@@ -48,6 +54,9 @@ impl LeaderState {
     pub fn soonest(&self) -> Instant {
         let is_watched = self.inside > 0 || self.drained;
         let mut soonest = if is_watched { self.next_sweep } else { Instant::NEVER };
+        if self.admission.is_full() {
+            soonest = soonest.min(self.next_room);
+        }
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }

@@ -7,6 +7,7 @@ use sys::uring::Received;
 
 use super::completion_port::{Connection, Message};
 use super::thread::PortThread;
+use crate::parts::connection::Overdue;
 use crate::parts::ring::output::land;
 
 impl PortThread<'_, '_> {
@@ -41,6 +42,12 @@ impl PortThread<'_, '_> {
                 }
             }
             Message::Look => self.look(connection),
+            Message::MakeRoom(bound) => {
+                let silence = cx.now.since(connection.active);
+                if silence >= bound && connection.is_silent(cx.now) {
+                    connection.end_overdue(Overdue::Idle);
+                }
+            }
             Message::Drain => {
                 connection.conn.lend(&mut self.buffers);
                 connection.conn.last_call(cx.now, connection.active);
