@@ -10,6 +10,7 @@ pub mod fuzz;
 pub mod golden;
 pub mod maps;
 pub mod package;
+pub mod pictures;
 pub mod site;
 pub mod soak;
 pub mod steps;

@@ -42,6 +42,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "the documents as a site, by mdBook; each link is checked",
         xtask::site::run,
     ),
+    (
+        "pictures",
+        "[--binary PATH]",
+        "the pictures of README, from kept records, by chromium and ffmpeg",
+        xtask::pictures::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

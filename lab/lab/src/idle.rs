@@ -19,6 +19,10 @@ const PER_ADDRESS: u32 = 20_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The time limit for one connection: a full accept queue answers after a second at the earliest.
 const CONNECT: Duration = Duration::from_secs(3);
+/// After a handshake that took this long, and so was repeated, connections have a gap between them.
+const REPEATED: Duration = Duration::from_millis(500);
+const GAP_AFTER: Duration = Duration::from_millis(5);
+const GAP_MAX: Duration = Duration::from_millis(20);
 /// The number of descriptors for everything else.
 const RESERVE: u64 = 128;
 
@@ -35,21 +39,30 @@ pub struct IdleSockets {
 impl IdleSockets {
     /// Opens up to `wanted` connections to the server `pid` at `address`.
     pub fn open(address: &str, pid: u32, wanted: u32) -> IdleSockets {
+        IdleSockets::open_within(PATIENCE, address, pid, wanted)
+    }
+
+    /// The same, but no connection begins after `patience`.
+    pub fn open_within(patience: Duration, address: &str, pid: u32, wanted: u32) -> IdleSockets {
         let mut held = IdleSockets::default();
-        held.grow(address, pid, wanted);
+        held.grow_within(patience, address, pid, wanted);
         held
     }
 
     /// Opens more, up to `wanted` in all. [`IdleSockets::weigh`] then measures the cost of these
     /// alone: the first ones also pay for memory that a server touches only once.
     pub fn grow(&mut self, address: &str, pid: u32, wanted: u32) {
+        self.grow_within(PATIENCE, address, pid, wanted);
+    }
+
+    fn grow_within(&mut self, patience: Duration, address: &str, pid: u32, wanted: u32) {
         self.first = self.seen.opened;
         self.seen = Idle { wanted, before_kb: tree_kb(pid), ..Idle::default() };
         self.kernel_before_kb = tcp_kb();
         let opened = address
             .parse::<SocketAddr>()
             .map_err(|_| format!("expected HOST:PORT with a numeric host, found {address}"))
-            .and_then(|address| fill(address, wanted, &mut self.streams));
+            .and_then(|address| fill(address, wanted, patience, &mut self.streams));
         self.seen.why = opened.err().unwrap_or_default();
         self.seen.opened = self.streams.len() as u32;
     }
@@ -127,16 +140,35 @@ impl IdleSockets {
     }
 }
 
-fn fill(address: SocketAddr, wanted: u32, streams: &mut Vec<TcpStream>) -> Result<(), String> {
+/// Opens connections at the server's own pace: where its accept queue overflows, the kernel drops
+/// the handshake and repeats it after a second (listen(2), tcp(7)), so from then on the next one
+/// waits a moment for the server to accept.
+fn fill(
+    address: SocketAddr,
+    wanted: u32,
+    patience: Duration,
+    streams: &mut Vec<TcpStream>,
+) -> Result<(), String> {
     allow(u64::from(wanted))?;
-    let end = Instant::now() + PATIENCE;
+    let begun = Instant::now();
+    let mut gap = Duration::ZERO;
     for at in streams.len() as u32..wanted {
-        if Instant::now() > end {
-            return Err(format!("opening took longer than {} s", PATIENCE.as_secs()));
+        if begun.elapsed() > patience {
+            return Err(format!(
+                "{at} of {wanted} were open after {:.1} s; its accept queue is short",
+                patience.as_secs_f64()
+            ));
         }
         let address = nth_address(address, at / PER_ADDRESS);
+        if !gap.is_zero() {
+            std::thread::sleep(gap);
+        }
+        let asked = Instant::now();
         let stream = TcpStream::connect_timeout(&address, CONNECT)
             .map_err(|why| format!("connection {} to {address}: {why}", at + 1))?;
+        if asked.elapsed() > REPEATED {
+            gap = (2 * gap).clamp(GAP_AFTER, GAP_MAX);
+        }
         stream.set_nonblocking(true).map_err(|why| why.to_string())?;
         streams.push(stream);
     }
@@ -240,6 +272,28 @@ mod tests {
         let seen = held.close();
         assert_eq!((seen.opened, seen.kept, seen.why.as_str()), (20, 15, ""), "{seen:?}");
         assert!(seen.bytes_each.is_some_and(|bytes| bytes >= 0.0), "{seen:?}");
+    }
+
+    #[test]
+    fn a_full_accept_queue_ends_the_opening_in_time() {
+        // Nobody accepts: the queue of the listener takes a few connections.
+        let socket = short_listener();
+        let address = socket.local_addr().expect("it is bound").to_string();
+        let begun = Instant::now();
+        let patience = Duration::from_millis(100);
+        let seen = IdleSockets::open_within(patience, &address, std::process::id(), 100).close();
+        assert!(seen.opened < 100 && !seen.why.is_empty(), "{seen:?}");
+        assert!(begun.elapsed() < CONNECT + Duration::from_secs(2), "{:?}", begun.elapsed());
+    }
+
+    /// A listener with a queue for one connection.
+    fn short_listener() -> TcpListener {
+        use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        bind(&socket, &any).expect("a free port");
+        listen(&socket, 1).expect("it listens");
+        TcpListener::from(socket)
     }
 
     #[test]

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 use words::Request;
 
@@ -51,6 +51,8 @@ pub struct Runner {
     stop: Arc<AtomicBool>,
     capacities: BTreeMap<String, f64>,
     far: Option<Arc<Far>>,
+    /// The time that servers with short accept queues took for idle connections, milliseconds.
+    idle_ms: AtomicU64,
 }
 
 /// The result of a trial: everything but the environment.
@@ -98,6 +100,7 @@ impl Runner {
             stop,
             capacities: BTreeMap::new(),
             far: None,
+            idle_ms: AtomicU64::new(0),
         }
     }
 

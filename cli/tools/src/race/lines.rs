@@ -7,7 +7,6 @@ use language::{eprintln, info};
 /// Writes to stderr.
 #[derive(Default)]
 pub struct Lines {
-    total: u32,
     done: u32,
     block: Option<u32>,
 }
@@ -16,12 +15,11 @@ impl Lines {
     /// Takes the next event.
     pub fn hear(&mut self, event: RaceEvent<'_>) {
         match event {
-            RaceEvent::Race(trials) => self.total = trials,
             RaceEvent::Known(trial) => self.done += u32::from(trial.counted),
             RaceEvent::News(text) => info!("{text}"),
             RaceEvent::Begin(slot, ..) => {
                 if self.block != Some(slot.block) {
-                    info!("block {} · {} of {} trials", slot.block + 1, self.done, self.total);
+                    info!("block {} · {} trials so far", slot.block + 1, self.done);
                 }
                 self.block = Some(slot.block);
             }
@@ -30,6 +28,7 @@ impl Lines {
                 self.done += u32::from(trial.counted);
             }
             RaceEvent::Skip(_) => self.done += 1,
+            RaceEvent::Race(_) => {}
         }
     }
 }

@@ -13,10 +13,17 @@ use crate::plan::Arm;
 use crate::trial::{Ending, Trial, refusals};
 use crate::turns::{Played, Taken, Turns};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The first blocks, in which memory for idle connections is measured: enough for an interval.
 const SILENT_BLOCKS: u32 = stats::VALUES_MIN as u32;
+/// The time within which the idle connections to one server begin, and the time after which no
+/// block opens more: a server with a short accept queue takes a second for a few of them.
+const OPENING: Duration = Duration::from_millis(1_500);
+const OPENING_ALL: Duration = Duration::from_millis(2_500);
+/// The time that a server with a long queue may take.
+const OPENED: Duration = Duration::from_millis(300);
 /// The time within which all idle connections are answered.
 const ANSWERED: Duration = Duration::from_millis(300);
 /// The time within which a server answers its last requests between two windows.
@@ -176,13 +183,17 @@ impl Runner {
     /// measures their memory.
     fn silent(&self, block: u32, players: &[Player]) -> Vec<(usize, Idle)> {
         let wanted = self.plan.turns.silent;
-        if wanted == 0 || block >= SILENT_BLOCKS {
+        let spent = Duration::from_millis(self.idle_ms.load(Ordering::Relaxed));
+        if wanted == 0 || block >= SILENT_BLOCKS || spent > OPENING_ALL {
             return Vec::new();
         }
         let one = |player: &Player| {
             let up = player.up.as_ref().ok()?;
             let pid = up.server.root();
-            let mut held = IdleSockets::open(&up.server.address, pid, wanted);
+            let begun = Instant::now();
+            let mut held = IdleSockets::open_within(OPENING, &up.server.address, pid, wanted);
+            let late = begun.elapsed().saturating_sub(OPENED);
+            self.idle_ms.fetch_add(late.as_millis() as u64, Ordering::Relaxed);
             if self.entrants[player.entrant].target.starts_with(MARKET) {
                 held.count_answers(GREETING, ANSWERED);
             }

@@ -111,8 +111,7 @@ fn of_two(plan: &Plan, points: &[PointSummary]) -> String {
         clauses.push(format!("{} {} unresolved", named(&open), are(open.len())));
     }
     if !limited.is_empty() {
-        clauses
-            .push("about speed nothing can be said, the load generator was the limit".to_string());
+        clauses.push("speed is unknown, because the load generator was the limit".to_string());
     }
     capital(&clauses.join("; ")) + "."
 }

@@ -24,7 +24,8 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
     }
     let mut text = String::new();
     for (at, metric) in registered(plan, &points).into_iter().enumerate() {
-        text += &format!("{}\n", tr(&stats::words::capital(metric.name())));
+        let blank = if at == 0 { "" } else { "\n" };
+        text += &format!("{blank}{}\n", tr(&stats::words::capital(metric.name())));
         let here: Vec<&PointSummary> = points
             .iter()
             .copied()
@@ -41,7 +42,7 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
             text += &format!("{arm}: not measured: {reason}\n");
         }
     }
-    text += "= cheapest, or no difference found";
+    text += "\n= cheapest, or no difference found";
     if !summary.answer.rooms.is_empty() {
         text += "\nidle: memory per idle connection, or how many were answered";
     }
