@@ -7,7 +7,7 @@
 //! nothing in it can ever become part of the chain.
 
 use crate::record::{self, LEN, OrderRecord};
-use crate::state::{segment_name, tail};
+use crate::state::{close, segment_name, tail};
 use crate::{Disk, DiskFile, LedgerFault, on};
 
 /// The usual length of a segment in bytes: some 170,000 orders.
@@ -89,6 +89,19 @@ impl<D: Disk> Log<D> {
             return Err(LedgerFault::Stopped(why.clone()));
         }
         self.write(orders).inspect_err(|fault| self.stopped = Some(fault.to_string()))
+    }
+
+    /// Ends the log in good order: its last number is noted beside it, so that a start finds out if
+    /// the end is lost.
+    ///
+    /// # Errors
+    /// The disk's. The log is whole, and as after a crash.
+    pub fn close(mut self) -> Result<(), LedgerFault> {
+        if let Some(why) = self.stopped.take() {
+            return Err(LedgerFault::Stopped(why));
+        }
+        self.sync()?;
+        close(&self.disk, self.last)
     }
 
     fn write(&mut self, mut orders: &[OrderRecord]) -> Result<(), LedgerFault> {

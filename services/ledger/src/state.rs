@@ -12,6 +12,9 @@ pub const REQUESTS_KEPT: usize = 1 << 20;
 const SNAPSHOT: &str = "snapshot";
 const SNAPSHOT_NEW: &str = "snapshot.new";
 const MAGIC: &[u8; 8] = b"rhsnap01";
+/// The number of the last order when the log was closed, and its checksum (CRC-32).
+const CLOSED: &str = "closed";
+const CLOSED_NEW: &str = "closed.new";
 
 /// The state after some order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,9 +125,55 @@ impl LedgerState {
 /// Whether the folder holds a ledger.
 ///
 /// # Errors
-/// The disk's.
+/// The disk's, and segments without a snapshot: a ledger has one before its first segment.
 pub fn exists<D: Disk>(disk: &D) -> Result<bool, LedgerFault> {
-    Ok(on("list", "the folder of the log", disk.names())?.iter().any(|name| name == SNAPSHOT))
+    let names = on("list", "the folder of the log", disk.names())?;
+    if names.iter().any(|name| name == SNAPSHOT) {
+        return Ok(true);
+    }
+    match names.iter().filter(|name| first_of(name) > 0 || *name == CLOSED).min() {
+        None => Ok(false),
+        Some(other) => {
+            let found = format!("expected it beside {other}, found none");
+            Err(LedgerFault::damaged(SNAPSHOT, found))
+        }
+    }
+}
+
+/// Notes that the log ends with order `last`, which is durable: a later start that finds less
+/// knows that the end of the log is gone, which looks like the torn end of a crash otherwise.
+pub(crate) fn close<D: Disk>(disk: &D, last: u64) -> Result<(), LedgerFault> {
+    let number = last.to_le_bytes();
+    let bytes = [&number[..], &crc32fast::hash(&number).to_le_bytes()].concat();
+    let mut file = on("create", CLOSED_NEW, disk.create(CLOSED_NEW))?;
+    on("write", CLOSED_NEW, file.write_at(&bytes, 0))?;
+    on("sync", CLOSED_NEW, file.sync())?;
+    on("rename", CLOSED_NEW, disk.rename(CLOSED_NEW, CLOSED))?;
+    on("sync", "the folder of the log", disk.sync_names())
+}
+
+/// The last order when the log was last closed; 0: it never was.
+fn closed<D: Disk>(disk: &D) -> Result<u64, LedgerFault> {
+    if !on("list", "the folder of the log", disk.names())?.iter().any(|name| name == CLOSED) {
+        return Ok(0);
+    }
+    let bytes = on("read", CLOSED, on("open", CLOSED, disk.open(CLOSED))?.read())?;
+    let is_whole = bytes.len() == 12 && u32_at(&bytes, 8) == crc32fast::hash(&bytes[..8]);
+    if is_whole {
+        return Ok(u64_at(&bytes, 0));
+    }
+    Err(LedgerFault::damaged(CLOSED, "expected the number of the last order, found another"))
+}
+
+/// Refuses a log that ends with `end` and was longer when it was closed.
+fn check_closed(end: &Tail, closed: u64) -> Result<(), LedgerFault> {
+    if end.last >= closed {
+        return Ok(());
+    }
+    let name = end.segment.as_ref().map_or(SNAPSHOT, |(name, _)| name.as_str());
+    let last = end.last;
+    let found = format!("expected orders up to {closed}, as at the last stop, found {last}");
+    Err(LedgerFault::damaged(name, found))
 }
 
 /// Founds a ledger with these amounts, or replaces its snapshot.
@@ -165,6 +214,8 @@ pub fn replay<D: Disk>(
     until: u64,
     mut visit: impl FnMut(&LedgerState, &OrderRecord),
 ) -> Result<(LedgerState, Tail), LedgerFault> {
+    // First: a log that another process still writes only grows.
+    let closed = closed(disk)?;
     let mut state = snapshot(disk)?;
     let names = segments(disk)?;
     // A segment is folded already if the next one begins within the snapshot.
@@ -192,11 +243,15 @@ pub fn replay<D: Disk>(
             Ok(())
         })?;
     }
+    if end.last < until {
+        check_closed(&end, closed.min(until))?;
+    }
     Ok((state, end))
 }
 
 /// The end of the log, from its last segments alone.
 pub(crate) fn tail<D: Disk>(disk: &D) -> Result<Tail, LedgerFault> {
+    let closed = closed(disk)?;
     let names = segments(disk)?;
     let mut read = Vec::new();
     let mut end = None;
@@ -219,6 +274,7 @@ pub(crate) fn tail<D: Disk>(disk: &D) -> Result<Tail, LedgerFault> {
     for (later, (name, bytes)) in read.iter().enumerate().rev() {
         end = Walk { name, bytes, is_final: later == 0 }.run(&end, |_| Ok(()))?;
     }
+    check_closed(&end, closed)?;
     Ok(end)
 }
 

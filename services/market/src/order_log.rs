@@ -141,7 +141,7 @@ impl<'a> OrderLog<'a> {
     }
 
     /// Commits batches until the server ends.
-    fn serve(&self, log: &mut Log<Folder>, entry: &ExtraWorkerEntry<'_>) {
+    fn serve(&self, mut log: Log<Folder>, entry: &ExtraWorkerEntry<'_>) {
         let mut last = log.last();
         self.orders.committed(last);
         let mut batch = Vec::new();
@@ -154,6 +154,9 @@ impl<'a> OrderLog<'a> {
                 self.orders.next(last, LOOK, is_lazy, &mut batch);
                 if batch.is_empty() {
                     if rest.is_over(entry.board) {
+                        if let Err(fault) = log.close() {
+                            eprintln!("{fault}; the next start cannot tell a log without its end");
+                        }
                         return;
                     }
                     // A quiet moment. If this fails, so does the next rotation, and says so.
@@ -207,7 +210,7 @@ impl ExtraWorker for OrderLog<'_> {
         let is_first = entry.board.phase() == Phase::Starting;
         let sync = self.durability == Durability::Sync;
         let opened = Log::open(self.folder.clone(), options(sync));
-        let mut log = match opened {
+        let log = match opened {
             Ok(log) => Some(log),
             Err(fault) if is_first => return Err(fault.into()),
             Err(fault) => {
@@ -217,7 +220,7 @@ impl ExtraWorker for OrderLog<'_> {
             }
         };
         begin(entry);
-        if let Some(log) = log.as_mut().filter(|_| !self.orders.commits().1) {
+        if let Some(log) = log.filter(|_| !self.orders.commits().1) {
             self.serve(log, entry);
         }
         end(entry, self.orders);
