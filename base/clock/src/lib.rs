@@ -60,8 +60,9 @@ pub enum WallClock {
     /// A moment and its nanoseconds since 1970; from there it runs with the monotonic clock. For
     /// tests and simulations, where nobody sets a clock.
     Fixed(Instant, u64),
-    /// Asks the machine for the nanoseconds since 1970 at a moment. A machine's clock is set, and the
-    /// monotonic clock stands still while the machine sleeps, so the difference of the two changes.
+    /// Asks the machine for the nanoseconds since 1970 at a moment. A machine's clock is set, and
+    /// the monotonic clock stands still while the machine sleeps, so the difference of the two
+    /// changes.
     Asked(fn(Instant) -> u64),
 }
 

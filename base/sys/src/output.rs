@@ -122,7 +122,7 @@ impl Output {
 }
 
 /// Lines of a server and its processes, which are dropped and counted while the reader pauses.
-pub struct Lines {
+pub struct LossyLines {
     output: Output,
     counts: &'static Counts,
 }
@@ -136,13 +136,13 @@ struct Counts {
     torn: AtomicU64,
 }
 
-impl Lines {
+impl LossyLines {
     /// Lines to what `fd` names. Its counts live as long as the process.
     ///
     /// # Errors
     /// Those of [`Output::of`], `ENOMEM`.
-    pub fn to(fd: BorrowedFd<'_>) -> io::Result<Lines> {
-        Ok(Lines { output: Output::of(fd)?, counts: Counts::new()? })
+    pub fn to(fd: BorrowedFd<'_>) -> io::Result<LossyLines> {
+        Ok(LossyLines { output: Output::of(fd)?, counts: Counts::new()? })
     }
 
     /// Prints a line, or counts it if there is no room. The next line that has room is preceded by
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn dropped_lines_are_counted_and_reported() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let lines = Lines::to(writer.as_fd()).unwrap();
+        let lines = LossyLines::to(writer.as_fd()).unwrap();
         let line = "x".repeat(999);
         let mut printed = 0;
         while lines.dropped() < 3 {

@@ -1,5 +1,5 @@
-//! A server whose stdout or stderr cannot be written, or has a reader that pauses, serves, saves and
-//! stops like any other.
+//! A server whose stdout or stderr cannot be written, or has a reader that pauses, serves, saves
+//! and stops like any other.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};

@@ -7,9 +7,9 @@
 //! SPED and compares itself with it. Blocking engines always run jobs in place, because each worker
 //! has only one session.
 //!
-//! At a limit of tasks or of memory fewer helpers start, and the next job asks again; while there is
-//! none, jobs run in place. So a loop that cannot hire is slow, and never waits for a helper that
-//! does not exist.
+//! At a limit of tasks or of memory fewer helpers start, and the next job asks again; while there
+//! is none, jobs run in place. So a loop that cannot hire is slow, and never waits for a helper
+//! that does not exist.
 //!
 //! The bell also reports jobs that ran in place, so the loops need not know the difference.
 

@@ -10,15 +10,15 @@ use std::panic;
 use std::sync::OnceLock;
 
 use language::level;
-use sys::output::Lines;
+use sys::output::LossyLines;
 
 /// The lines on stderr; `None` where it cannot be opened once more.
-static STDERR: OnceLock<Option<Lines>> = OnceLock::new();
+static STDERR: OnceLock<Option<LossyLines>> = OnceLock::new();
 
 /// Drops lines on stderr from now on while their reader pauses. The processes that are forked later
 /// share the count.
 pub fn never_wait() {
-    STDERR.get_or_init(|| Lines::to(std::io::stderr().as_fd()).ok());
+    STDERR.get_or_init(|| LossyLines::to(std::io::stderr().as_fd()).ok());
     if lines().is_some() {
         level::print_by(print);
     }
@@ -40,10 +40,10 @@ pub fn never_wait_in_panics() {
 
 /// The lines on stderr that were dropped, of all processes of the server.
 pub(crate) fn dropped() -> u64 {
-    lines().map_or(0, Lines::dropped)
+    lines().map_or(0, LossyLines::dropped)
 }
 
-fn lines() -> Option<&'static Lines> {
+fn lines() -> Option<&'static LossyLines> {
     STDERR.get()?.as_ref()
 }
 

@@ -284,7 +284,8 @@ impl<'a, X> EventLoop<'a, X> {
     }
 
     /// At the limit, while others wait: the connections that were silent for longest, as many as
-    /// must leave before the next one is admitted. `has_more`: the loop itself holds some that wait.
+    /// must leave before the next one is admitted. `has_more`: the loop itself holds some that
+    /// wait.
     pub fn make_room(&mut self, has_more: bool) -> Vec<(SessionId, Overdue)> {
         if !self.admission.is_full() || self.now < self.next_room {
             return Vec::new();

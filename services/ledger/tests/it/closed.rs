@@ -28,7 +28,7 @@ fn segments(disk: &Folder, place: &Path) -> Vec<PathBuf> {
     names.into_iter().map(|name| place.join(name)).collect()
 }
 
-/// What a start says after `harm` was done to the last segment.
+/// Checks the fault that a start finds after `harm` to the last segment.
 #[track_caller]
 fn check(count: u64, harm: impl FnOnce(&Path), expected: &str) {
     let (place, disk) = closed_log(count);
