@@ -122,7 +122,7 @@ groups! { $
     /// Arms that serve many clients in one loop.
     loops {
         scarce: descriptors_run_out, files_have_descriptors, the_limit_opens_an_eighth_below,
-            the_limit_holds_for_all_workers;
+            the_limit_holds_for_all_workers, the_silent_make_room_at_the_limit;
         caged: a_deaf_crowd_in_little_memory, a_deaf_crowd_in_a_cage;
     }
 
@@ -227,9 +227,6 @@ groups! { $
     /// Arms with helpers for blocking steps.
     aided { jobs: others_are_served_meanwhile; }
 
-    /// Loops whose silent clients make room.
-    full { scarce: the_silent_make_room_at_the_limit; }
-
     /// Arms whose loops hire helpers.
     hiring { injected: a_helper_that_cannot_start; }
 
@@ -253,40 +250,40 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, full, calls, hoard, private, aided, hiring,
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, aided, hiring,
         office, disk, overload;
-    epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, full, calls, hoard;
+    epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
-    amped = AMPED: rare, loops, full, private, aided, hiring;
+    amped = AMPED: rare, loops, private, aided, hiring;
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing,
         office, stuck, disk;
-    uring = URING: every, waits, crowd, loops, full, ring, hoard, private, hiring, office;
-    uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, full, hoard;
+    uring = URING: every, waits, crowd, loops, ring, hoard, private, hiring, office;
+    uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
     uring_calls = URING_CALLS: rare, moves, calls, ring, private
-        | every, waits, crowd, loops, full, hoard;
+        | every, waits, crowd, loops, hoard;
     port = PORT: rare, moves, ring, private, aided
-        | every, waits, crowd, loops, full, hoard;
-    port_calls = PORT_CALLS: rare, loops, full, calls, ring;
-    processes_uring = PROCESSES_URING: every, waits, crowd, loops, full, ring, processes, sharing;
-    processes_uring_once = PROCESSES_URING_ONCE: rare, loops, full, ring, processes;
-    processes_reuseport = PROCESSES_REUSEPORT: rare, loops, full, calls, processes;
-    threads_epoll = THREADS_EPOLL: every, waits, crowd, loops, full, calls, hoard, private;
-    processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, full, calls, processes, sharing;
+        | every, waits, crowd, loops, hoard;
+    port_calls = PORT_CALLS: rare, loops, calls, ring;
+    processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
+    processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;
+    processes_reuseport = PROCESSES_REUSEPORT: rare, loops, calls, processes;
+    threads_epoll = THREADS_EPOLL: every, waits, crowd, loops, calls, hoard, private;
+    processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, calls, processes, sharing;
     threads_blocking = THREADS_BLOCKING: every, crowd, blocking, calls, private;
     fork = FORK: every, waits, crowd, blocking, calls, visit, kin, single, office;
     thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private, office, overload;
     pool = POOL: every, waits, crowd, blocking, calls, private;
-    select = SELECT: every, waits, crowd, loops, full, bits, calls, hoard, private;
-    poll = POLL: every, waits, crowd, loops, full, calls, hoard, private;
+    select = SELECT: every, waits, crowd, loops, bits, calls, hoard, private;
+    poll = POLL: every, waits, crowd, loops, calls, hoard, private;
     prefork_lock = PREFORK_LOCK: every, crowd, blocking, calls, processes, single;
     prefork_pass = PREFORK_PASS: rare, processes, single, passing | every, crowd, blocking, calls;
-    processes_exclusive = PROCESSES_EXCLUSIVE: rare, loops, full, calls, processes, sharing;
-    processes_pass = PROCESSES_PASS: every, crowd, loops, full, calls, processes, passing;
+    processes_exclusive = PROCESSES_EXCLUSIVE: rare, loops, calls, processes, sharing;
+    processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
     processes_pass_uring = PROCESSES_PASS_URING: rare, ring, processes, passing
-        | every, crowd, loops, full, calls;
+        | every, crowd, loops, calls;
     worker = WORKER: every, waits, crowd, blocking, calls, processes, office;
     event = EVENT: every, waits, crowd, loops, calls, processes, office;
     worker_spare = WORKER_SPARE: crowd, spare;
     prefork_spare = PREFORK_SPARE: crowd, spare;
-    threads_handoff = THREADS_HANDOFF: every, crowd, loops, full, calls, hoard, private;
+    threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

@@ -125,11 +125,12 @@ impl<X> Connection<X> {
 
     /// Whether the peer has been silent for so long, while the service waits for it, that it may
     /// have to leave a full server.
-    pub fn is_silent(&mut self, now: Instant) -> bool {
+    pub fn is_silent(&self, now: Instant) -> bool {
+        let wants = self.conn.wants();
         now.since(self.active) >= SILENCE_FULL
             && self.linger.is_none()
-            && self.conn.out().is_empty()
-            && self.conn.wants().read
+            && wants.read
+            && !wants.write
     }
 
     /// Whether it holds more than a connection may while memory is short.

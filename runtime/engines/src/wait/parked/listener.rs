@@ -22,8 +22,9 @@ use sys::ready::{Interest, Ready};
 use super::parking::{self, Connection, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS, SHORT_LOOK};
+use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};
+use crate::parts::silence::SilenceBound;
 use crate::parts::tick::tick;
 
 // Sessions have keys below 2^60; these are above.
@@ -51,6 +52,8 @@ pub fn serve(
         listening: false,
         now: context.now(),
         next_tick: context.is_first.then_some(Instant::ZERO),
+        next_room: Instant::ZERO,
+        silence: SilenceBound::default(),
     };
     listener.run().map_err(Fault::Wait)
 }
@@ -66,6 +69,9 @@ struct Listener<'a, 'd> {
     now: Instant,
     /// The time of the service's next tick, if this process calls it.
     next_tick: Option<Instant>,
+    /// When the silent may next have to make room, and after which silence.
+    next_room: Instant,
+    silence: SilenceBound,
 }
 
 impl Listener<'_, '_> {
@@ -99,6 +105,7 @@ impl Listener<'_, '_> {
                 let due = parking.take_where(|connection| connection.scheduled <= now);
                 due.into_iter().for_each(|connection| self.queue(connection, false));
             }
+            self.make_room();
             self.next_tick = tick(context, self.next_tick, self.now);
             context.carry_out_effects();
             if context.slot().open.read() == 0 && context.is_over() {
@@ -114,6 +121,9 @@ impl Listener<'_, '_> {
         }
         if self.context.board.is_short() {
             soonest = soonest.min(self.now + SHORT_LOOK);
+        }
+        if self.admission.is_full() {
+            soonest = soonest.min(self.next_room);
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
@@ -152,6 +162,21 @@ impl Listener<'_, '_> {
     }
 
     // ---- accept
+
+    /// At the limit, while others wait: ends the parked sessions of the longest silent clients.
+    fn make_room(&mut self) {
+        if !self.admission.is_full() || self.now < self.next_room {
+            return;
+        }
+        self.next_room = self.now + WAIT;
+        let Some(bound) = self.silence.bound(self.context.is_awaited(), self.now) else { return };
+        let now = self.now;
+        let is_silent = |it: &Connection| now.since(it.active) >= bound && it.is_silent(now);
+        for mut connection in self.parking.take_where(is_silent) {
+            connection.end(Closed::Idle);
+            self.queue(connection, false);
+        }
+    }
 
     /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only
     /// while connections are admitted.
