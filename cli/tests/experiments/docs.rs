@@ -77,6 +77,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md";
+    tour: "docs/tour.md";
     readme_in_korean: "docs/ko/README.md";
     own_service: "docs/own-service.md";
     config: "docs/config.md";
@@ -88,6 +89,21 @@ pages! {
     game_world: "docs/tutorials/game-world.md";
     web_server: "docs/tutorials/web-server.md";
     course: "docs/tutorials/course.md";
+}
+
+/// The first screen shows what the program prints today of two records that are kept.
+#[test]
+fn the_outputs_in_the_readme_are_those_of_its_records() {
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("the page");
+    for (record, lines) in [("ab", 12), ("race", 12)] {
+        let record = root().join(format!("runs/front/{record}.jsonl.gz"));
+        let mut report = Command::new(BINARY);
+        report.arg("report").arg(&record).env("COLUMNS", "80").env("LC_ALL", "C");
+        let shown = Process::start(&mut report).end(Duration::from_secs(60)).success();
+        let head: Vec<&str> = shown.out.lines().take(lines).map(str::trim_end).collect();
+        let head = head.join("\n");
+        assert!(readme.contains(head.trim_end()), "README lacks this:\n{head}");
+    }
 }
 
 #[test]
