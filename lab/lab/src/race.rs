@@ -240,6 +240,9 @@ impl Race<'_> {
                 }
                 self.run.trials.push(trial);
             }
+            if let Some(news) = budget.and_then(|budget| later(block, begun.elapsed(), budget)) {
+                (self.observer)(RaceEvent::News(&news));
+            }
         }
         Ok(true)
     }
@@ -294,6 +297,22 @@ impl Race<'_> {
         self.trials.capacities(&self.run.pilots.iter().filter_map(capacity).collect());
         Ok(true)
     }
+}
+
+/// After the first block of a sitting: the time of a race whose blocks take so long that an interval
+/// needs more than the budget by a fifth.
+fn later(block: u32, first: Duration, budget: Duration) -> Option<String> {
+    let least = first * VALUES_MIN as u32;
+    let is_late = block == 0 && least > budget + budget / 5;
+    is_late.then(|| {
+        format!(
+            "a block takes {:.0} s, so the {VALUES_MIN} blocks of an interval take about {:.0} s \
+             instead of {:.0} s; Ctrl-C answers with what is known",
+            first.as_secs_f64(),
+            least.as_secs_f64(),
+            budget.as_secs_f64()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -448,6 +467,15 @@ pub(crate) mod tests {
         let sittings: Vec<u32> = second.run.trials.iter().map(|it| it.seen.sitting).collect();
         assert_eq!((sittings[23], sittings[24]), (0, 1));
         assert_eq!(crate::record::read(&path).expect("written"), [second.run]);
+    }
+
+    #[test]
+    fn a_race_that_will_be_late_is_announced_after_its_first_block() {
+        let seconds = Duration::from_secs;
+        let news = later(0, seconds(15), seconds(30)).expect("ninety seconds instead of thirty");
+        assert!(news.contains("take about 90 s instead of 30 s"), "{news}");
+        assert_eq!(later(0, seconds(6), seconds(30)), None, "late by a fifth");
+        assert_eq!(later(1, seconds(15), seconds(30)), None, "it was announced");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! load point.
 
 use crate::words;
-use comfy_table::{Cell, CellAlignment, Color};
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement};
 use lab::metric::Metric;
 use lab::plan::Plan;
 use lab::verdict::{ArmSummary, PointSummary, RaceAnswer, Summary};
@@ -88,7 +88,16 @@ fn table(
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    format!("{table}\n")
+    // The dynamic arrangement folds cells of a table that is nearly as wide as the terminal.
+    let arrangement = table.content_arrangement();
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let whole = table.to_string();
+    let width = whole.lines().map(stats::words::columns).max().unwrap_or(0);
+    if width > super::width().into() {
+        table.set_content_arrangement(arrangement);
+        return format!("{table}\n");
+    }
+    format!("{whole}\n")
 }
 
 fn pair(
