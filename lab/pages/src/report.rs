@@ -35,6 +35,8 @@ struct Head<'a> {
     label: &'a str,
     date: &'a str,
     headline: String,
+    /// The sentences after the first.
+    further: String,
     lamps: Vec<facts::Fact>,
     size: String,
     broken: &'a [String],
@@ -90,13 +92,18 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
     let counted = run.trials.iter().filter(|trial| trial.counted).count();
     let window = words::time(plan.window_ms as f64 * 1e6);
     let (numbers, more_numbers) = facts::all_numbers(run, summary);
+    let shown = |text: &str| text.replace('`', "").replace(" %", "\u{a0}%");
+    let sentences = language::tr(&summary.sentence);
+    let end = sentences.find(". ").map_or(sentences.len(), |at| at + 1);
+    let (first, rest) = sentences.split_at(end);
     View {
         head: Head {
             title: &plan.question,
             label: &plan.label,
             date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
             // A number and its sign stay on one line.
-            headline: language::tr(&summary.sentence).replace('`', "").replace(" %", "\u{a0}%"),
+            headline: shown(first),
+            further: shown(rest.trim_start()),
             lamps: facts::lamps(run, summary),
             size: format!("{} blocks, windows of {window}, {counted} trials", run.blocks()),
             broken: &summary.broken,
