@@ -83,7 +83,7 @@ fn shoot(url: &str, (width, height): (u32, u32), scheme: u32, picture: &Path) ->
     }
 }
 
-/// The end of the recording in a page of `explain --page`, milliseconds: that of its longest engine.
+/// The end of the recording in a page of `explain --page`, milliseconds: that of its last engine.
 fn end_of(page: &Path) -> Result<f64> {
     let text =
         std::fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;

@@ -1,5 +1,5 @@
 //! The result in words: of two servers what differs, the worst first; of more servers which use the
-//! least CPU time per request, then in a sentence each which uses the most and what else differs most.
+//! least CPU time per request, then in further sentences which uses the most and what else differs.
 
 use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;
