@@ -299,8 +299,8 @@ impl Race<'_> {
     }
 }
 
-/// After the first block of a sitting: the time of a race whose blocks take so long that an interval
-/// needs more than the budget by a fifth.
+/// After the first block of a sitting: the time of a race whose blocks take so long that an
+/// interval needs more than the budget by a fifth.
 fn later(block: u32, first: Duration, budget: Duration) -> Option<String> {
     let least = first * VALUES_MIN as u32;
     let is_late = block == 0 && least > budget + budget / 5;

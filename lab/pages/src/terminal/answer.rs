@@ -79,25 +79,27 @@ fn table(
         }
         table.add_row(cells);
     }
-    let columns = table.column_count();
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    for at in 1..columns {
+    for at in 1..table.column_count() {
         if let Some(column) = table.column_mut(at) {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    // The dynamic arrangement folds cells of a table that is nearly as wide as the terminal.
+    // The dynamic arrangement folds cells of a table that is nearly as wide as the terminal, so it
+    // is the last resort: a table first gives up the second blank between its columns.
     let arrangement = table.content_arrangement();
     table.set_content_arrangement(ContentArrangement::Disabled);
-    let whole = table.to_string();
-    let width = whole.lines().map(stats::words::columns).max().unwrap_or(0);
-    if width > super::width().into() {
-        table.set_content_arrangement(arrangement);
-        return format!("{table}\n");
+    for padding in [1, 0] {
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, padding));
+        });
+        let whole = table.to_string();
+        let width = whole.lines().map(stats::words::columns).max().unwrap_or(0);
+        if width <= super::width().into() {
+            return format!("{whole}\n");
+        }
     }
-    format!("{whole}\n")
+    table.set_content_arrangement(arrangement);
+    format!("{table}\n")
 }
 
 fn pair(
