@@ -34,13 +34,13 @@ const READY: Duration = Duration::from_secs(5);
 #[command(after_help = "\
 Examples:
   roundhouse ab ./server-1.0 ./server-1.1        each prints {\"listening\": \"HOST:PORT\"}
-  roundhouse ab 127.0.0.1:8080 127.0.0.1:8081 /index.html
+  roundhouse ab http://127.0.0.1:8080/index.html http://127.0.0.1:8081/index.html
   roundhouse ab 'redis-server --port {port}' 'redis-server --port {port} --io-threads 2'
   roundhouse ab OLD NEW line://{address} --request 'get 1' --fail-if 'new cpu > 1.05x old'")]
 pub struct Args {
     /// The server to compare with: a command, whose `{port}` is replaced by a free port, or the
-    /// address of a server that runs on this machine. A command without `{port}` must print
-    /// `{"listening": "HOST:PORT"}` first
+    /// address or the URL of a server that runs on this machine. A command without `{port}` must
+    /// print `{"listening": "HOST:PORT"}` first
     old: String,
     /// The server in question, in the same form
     new: String,
@@ -145,8 +145,14 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
 
 /// The server at one side. A command is started once, to be asked for its protocol.
 fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> Result<Arm> {
-    let command = match running(text) {
+    let own_url = is_url(text).then_some(text);
+    let address = match own_url {
+        Some(url) => Some(address_of(url)?),
+        None => running(text),
+    };
+    let command = match address {
         Some(address) => {
+            is_here(address)?;
             attach::owner(address)?;
             let words = [&exe.display().to_string(), "attach", &address.to_string()];
             words.map(String::from).to_vec()
@@ -154,7 +160,7 @@ fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> 
         None => split(text).map_err(|why| anyhow!(why))?,
     };
     let mut arm = Arm { name: name.to_string(), command, ..Arm::default() };
-    match &args.url {
+    match args.url.as_deref().or(own_url) {
         Some(url) if !url.starts_with('/') => arm.target = target(url)?,
         path => {
             let Protocol { name: spoken, target, load } = asked(&arm, files)?;
@@ -183,6 +189,36 @@ fn running(text: &str) -> Option<SocketAddr> {
         return None;
     }
     sys::resolve::server(text).ok()
+}
+
+/// Whether the text is the URL of a server that runs, and no command.
+fn is_url(text: &str) -> bool {
+    text.contains("://") && !text.contains([' ', '{'])
+}
+
+/// The address of the server at a URL.
+fn address_of(url: &str) -> Result<SocketAddr> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let place = match (has_port, scheme) {
+        (true, _) => authority.to_string(),
+        (false, "http") => format!("{authority}:80"),
+        (false, "https") => format!("{authority}:443"),
+        (false, _) => bail!("expected SCHEME://HOST:PORT, found `{url}`; name its port"),
+    };
+    sys::resolve::server(&place).with_context(|| format!("cannot find the server of {url}"))
+}
+
+/// Refuses the address of another machine, where no process can be watched.
+fn is_here(address: SocketAddr) -> Result<()> {
+    match std::net::UdpSocket::bind((address.ip(), 0)) {
+        Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => bail!(
+            "expected a server on this machine, found {address}: ab reads the CPU time of its \
+             process; run ab there, or start both by command with --servers-on ssh://HOST"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The generator's target of a URL: each server puts its own address into it.
@@ -215,6 +251,20 @@ mod tests {
         for command in ["./server", "server --port {port}", "a:b", "./run:80"] {
             assert_eq!(found(command), None, "{command}");
         }
+    }
+
+    #[test]
+    fn a_url_is_a_server_that_runs() {
+        let port = |url: &str| address_of(url).map(|it| it.port());
+        assert!(matches!(port("http://127.0.0.1:8081/a"), Ok(8081)));
+        assert!(matches!(port("http://127.0.0.1"), Ok(80)));
+        assert!(matches!(port("https://[::1]/x?y=http://a:1/"), Ok(443)));
+        assert!(port("line://127.0.0.1").is_err_and(|it| it.to_string().contains("name its port")));
+        assert!(is_url("http://a/") && !is_url("./a --url http://a/") && !is_url("x://{address}"));
+        assert!(is_here(SocketAddr::from(([127, 0, 0, 1], 80))).is_ok());
+        // TEST-NET-1 (RFC 5737) is nobody's.
+        let why = is_here(SocketAddr::from(([192, 0, 2, 1], 80))).expect_err("elsewhere");
+        assert!(why.to_string().contains("--servers-on"), "{why}");
     }
 
     #[test]
