@@ -303,9 +303,9 @@ fn takes(hole: &str, value: &str, known: &Catalogue) -> bool {
     match hole.bytes().next() {
         Some(b'n') => !value.is_empty() && !value.chars().any(|c| c.is_alphabetic() || c == '`'),
         Some(b'w') => !value.is_empty() && !value.contains(' '),
-        // Clauses and items are joined by these, and names hold none.
-        Some(b'v') => !value.is_empty() && !value.contains("; ") && !value.contains(", "),
-        Some(b'l') => !value.is_empty() && !value.contains("; "),
+        // Sentences, clauses and items are joined by these, and names hold none.
+        Some(b'v') => !value.is_empty() && !["; ", ", ", ". "].iter().any(|it| value.contains(it)),
+        Some(b'l') => !value.is_empty() && !["; ", ". "].iter().any(|it| value.contains(it)),
         Some(b't') => known.find(value).is_some(),
         // The holes of a page's script are filled there.
         Some(b'0'..=b'9') => false,

@@ -21,7 +21,7 @@ pub struct Points {
     /// Requests after which a connection is replaced; 0 keeps it
     #[arg(long, value_delimiter = ',', value_name = "N,…", hide_short_help = true)]
     pub churn: Option<Vec<u64>>,
-    /// Silent connections beside those that ask
+    /// Idle connections in addition to those that ask
     #[arg(long, value_delimiter = ',', value_name = "N,…", hide_short_help = true)]
     pub idle: Option<Vec<u32>>,
     /// Open arrivals: requests a second, or up to 10 as a share of what the slowest arm can do

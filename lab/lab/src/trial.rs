@@ -24,6 +24,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// The beginning of [`Trial::exit`] of a server that ended before it was asked to.
+pub(crate) const DIED: &str = "died during the block";
+
 /// The outcome of one slot of the race; a row of the raw file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {

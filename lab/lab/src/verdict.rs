@@ -248,7 +248,7 @@ pub fn analyse(run: &Run) -> Summary {
     let counted = run.trials.iter().filter(|trial| trial.counted);
     let mut answer = answer::answer(plan, &run.trials, &evidence);
     answer.reasons = reasons(run, &answer);
-    let broken: Vec<String> = run.trials.iter().filter_map(broken).collect();
+    let broken = lamps::faults(&run.trials);
     Summary {
         sentence: sentence::sentence(plan, &points, &answer, &broken),
         answer,

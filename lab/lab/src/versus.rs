@@ -184,7 +184,7 @@ fn differences(first: &Run, second: &Run) -> Vec<String> {
 fn sentence(rows: &[Row], before: &Summary, after: &Summary) -> String {
     let broken = before.broken.len() + after.broken.len();
     if broken > 0 {
-        return format!("{broken} trials gave wrong answers: nothing may be concluded.");
+        return format!("{broken} servers gave wrong answers: nothing may be concluded.");
     }
     let led = |row: &&Row| {
         let lead = before.points.iter().find(|it| it.point == row.point).map(|it| it.lead);

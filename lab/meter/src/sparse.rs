@@ -166,7 +166,7 @@ mod tests {
         for found in [&small, &parts] {
             assert!(found.buckets.len() <= BUCKETS_MAX);
             assert_eq!(found.counts().map(|it| it.1).sum::<u64>(), large.count());
-            for q in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            for q in [0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
                 let (found, want) = (found.quantile(q) as f64, large.quantile(q) as f64);
                 assert!((found - want).abs() <= want * share + 1.0, "{q}: {found}, {want}");
             }

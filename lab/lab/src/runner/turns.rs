@@ -10,7 +10,7 @@ use crate::idle::IdleSockets;
 use crate::machine::Watch;
 use crate::observations::{Idle, Observations};
 use crate::plan::Arm;
-use crate::trial::{Ending, Trial, refusals};
+use crate::trial::{DIED, Ending, Trial, refusals};
 use crate::turns::{Played, Taken, Turns};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -209,7 +209,11 @@ impl Runner {
         let mut asked = Vec::new();
         for Player { entrant, boot_ms, up } in players {
             if let Ok(mut up) = up {
-                let died = up.server.process.ended();
+                let died = up.server.process.ended().map(|exit| {
+                    let complaint = up.server.process.complaint();
+                    let blank = if complaint.is_empty() { "" } else { ": " };
+                    format!("{DIED} ({}){blank}{complaint}", exit.how)
+                });
                 up.server.process.ask_to_stop();
                 // A control group can go only when its processes have gone.
                 asked.push((entrant, boot_ms, up.server.process, died, up.cost));
@@ -218,7 +222,7 @@ impl Runner {
         for (entrant, boot_ms, process, died, _group) in asked {
             let ended = process.wait(PATIENCE);
             let exit = match &died {
-                Some(died) => format!("died during the block ({})", died.how),
+                Some(died) => died.clone(),
                 None => ended.how,
             };
             let clean = ended.clean && died.is_none();

@@ -2,7 +2,7 @@
 
 use super::{BUSY_MAX, Lamp, Light};
 use crate::load::Load;
-use crate::trial::{Ending, Trial};
+use crate::trial::{DIED, Ending, Trial};
 
 /// The reason why an arm has no result.
 pub(super) fn reason(all: &[&Trial]) -> String {
@@ -63,11 +63,38 @@ pub(super) fn lamps(
     found
 }
 
+/// The faults of a run, one for each server at a load point: that of its first wrong trial, and the
+/// number of further blocks in which it was wrong.
+pub(crate) fn faults(trials: &[Trial]) -> Vec<String> {
+    let mut all: Vec<(&Trial, String, u32)> = Vec::new();
+    for trial in trials {
+        let Some(text) = broken(trial) else { continue };
+        let same = |it: &&mut (&Trial, String, u32)| {
+            (&it.0.arm, &it.0.point) == (&trial.arm, &trial.point)
+        };
+        match all.iter_mut().find(same) {
+            Some((.., more)) => *more += 1,
+            None => all.push((trial, text, 0)),
+        }
+    }
+    let text = |(_, text, more): (&Trial, String, u32)| match more {
+        0 => text,
+        1 => format!("{text}; wrong in 1 more block"),
+        more => format!("{text}; wrong in {more} more blocks"),
+    };
+    all.into_iter().map(text).collect()
+}
+
 /// The fault of a trial that is wrong, not merely slow.
 pub(crate) fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
+    let died = trial.exit.as_deref().and_then(|exit| exit.strip_prefix(DIED));
     match load.checked() {
+        _ if died.is_some() && load.faults() > 0 => {
+            let replies = load.requests_total.max(load.requests);
+            Some(format!("{place}: it died after {replies} replies{}", died.unwrap_or_default()))
+        }
         Some(check) if !check.ok => {
             Some(format!("{place}: the model check failed: {}", check.detail))
         }

@@ -283,6 +283,29 @@ fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
 }
 
 #[test]
+fn a_server_that_dies_is_named_once_with_its_last_words() {
+    let mut manifest = manifest();
+    manifest.plan.points.truncate(1);
+    let dead = |block| {
+        let mut dead = trial("uring", block, 100.0);
+        if let Ending::Measured { load } = &mut dead.ending {
+            load.requests_total = 3_000;
+            load.errors = vec![crate::load::Fault {
+                kind: "refused".to_string(),
+                count: 40,
+                example: String::new(),
+            }];
+        }
+        dead.exit = Some("died during the block (exit 3): panic: out of cheese".to_string());
+        dead
+    };
+    let summary = analyse(&Run { manifest, trials: vec![dead(0), dead(1)], ..Run::default() });
+    let want = "uring, depth 1, block 1: it died after 3000 replies (exit 3): panic: out of \
+                cheese; wrong in 1 more block";
+    assert_eq!(summary.broken, [want]);
+}
+
+#[test]
 fn lists_read_well() {
     assert_eq!(listed(&["a"]), "a");
     assert_eq!(listed(&["a", "b"]), "a and b");

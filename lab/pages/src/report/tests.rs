@@ -22,7 +22,8 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
         &html,
         &[
             "requests per second than epoll at depth",
-            "<p class=\"further\">iterative ",
+            "<p class=\"further\">",
+            ". iterative ",
             "popovertarget=\"t-verdict\">slower</button>",
             "Verdict against epoll",
             "class=\"strip",

@@ -102,7 +102,7 @@ fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
         b"sell 1 +5",
         b"buy 1 1\0",
         b"exit now",
-        b"GET / HTTP/1.1",
+        b"GET /index.html",
     ];
     let id = if rng.once_in(20) { 1 << 30 } else { rng.pick(&model.rows).id };
     let most = if rng.once_in(10) { 1 << 30 } else { 10 };
