@@ -154,6 +154,12 @@ impl Site {
             Some(format!("{}{anchor}", as_page(file)))
         });
         self.write(&as_page(path), &text)?;
+        // The pictures of elements of HTML keep their names, so their places need no change.
+        for start in [" src=\"", " srcset=\""] {
+            let places = text.split(start).skip(1).filter_map(|rest| rest.split('"').next());
+            let places = places.map(|place| below(folder, place));
+            files.extend(places.filter(|place| crate::root().join(place).is_file()));
+        }
         for file in files {
             match file.ends_with(".md") {
                 true => self.page(&file)?,
@@ -174,7 +180,7 @@ fn as_page(path: &str) -> String {
         _ if path.ends_with("README.md") => {
             format!("{}index.md", path.trim_end_matches("README.md"))
         }
-        Some((_, "md" | "svg" | "html" | "gz")) => path.to_owned(),
+        Some((_, "md" | "svg" | "png" | "gif" | "html" | "gz")) => path.to_owned(),
         _ => format!("{path}.txt"),
     }
 }
