@@ -104,7 +104,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
             arm(args, exe, &files, name, text).with_context(|| format!("{name}: `{text}`"))?;
         arms.push(arm);
     }
-    let is_ours = [&args.old, &args.new].iter().all(|text| running(text).is_none());
+    let is_ours = [&args.old, &args.new].iter().all(|text| is_command(text));
     if args.conduct.explain && !is_ours {
         bail!("--explain starts the servers once more: give their commands in place of addresses");
     }
@@ -124,7 +124,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let mut plan = Plan {
         question: "Does a request cost more on the new server than on the old one?".to_string(),
         // A server that runs already cannot be its own twin.
-        twin: running(&args.old).is_none(),
+        twin: is_command(&args.old),
         files,
         blocks: BLOCKS,
         label: Plan::label_for(BLOCKS).to_string(),
@@ -189,6 +189,11 @@ fn running(text: &str) -> Option<SocketAddr> {
         return None;
     }
     sys::resolve::server(text).ok()
+}
+
+/// Whether the text is a command, and names no server that runs already.
+fn is_command(text: &str) -> bool {
+    !is_url(text) && running(text).is_none()
 }
 
 /// Whether the text is the URL of a server that runs, and no command.
