@@ -173,8 +173,8 @@ fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String 
         false => said.into_iter().map(one).collect(),
     };
     let mut sentences = vec![std::mem::take(&mut clauses).join("; ")];
-    sentences.extend(leanest(&costs, answer));
     sentences.extend(dearest(&costs));
+    sentences.extend(leanest(&costs, answer));
     sentences.extend(beside(plan, points));
     sentences.extend(kernel(&costs));
     sentences.iter().map(|words| capital(words) + ".").collect::<Vec<_>>().join(" ")
@@ -270,8 +270,9 @@ fn leanest(costs: &[&CostAnswer], answer: &RaceAnswer) -> Option<String> {
         rooms.filter_map(|room| Some((room.bytes_each?, room.arm.as_str()))).collect();
     let (bytes, arm) = known.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let size = stats::words::size(bytes / 1e3);
-    (known.len() > 1)
-        .then(|| format!("of these `{arm}` uses the least memory: {size} per idle connection"))
+    (known.len() > 1).then(|| {
+        format!("of the cheapest `{arm}` uses the least memory: {size} per idle connection")
+    })
 }
 
 /// The arm that takes most, where one of several arms does so beyond doubt.
@@ -286,8 +287,8 @@ fn dearest(costs: &[&CostAnswer]) -> Option<String> {
     let most = worst.iter().max_by(|a, b| a.over_cheapest.0.total_cmp(&b.over_cheapest.0))?;
     let lead = short(most.over_cheapest.0);
     Some(match same {
-        true => format!("`{}` uses the most, up to {lead} times as much", first.arm),
-        false => format!("the most expensive, `{}`, uses {lead} times as much", most.arm),
+        true => format!("`{}` uses the most CPU time, up to {lead} times as much", first.arm),
+        false => format!("the most expensive, `{}`, uses {lead} times as much CPU time", most.arm),
     })
 }
 

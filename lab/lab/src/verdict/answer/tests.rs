@@ -134,7 +134,7 @@ fn the_answer_has_ranks_and_rooms() {
     let mut tie = found.clone();
     tie.costs[0].ranks[1].dearer = false;
     let sentence = super::super::sentence::sentence(&run.manifest.plan, &summary.points, &tie, &[]);
-    let want = ". Of these `a` uses the least memory: 902 B per idle connection. ";
+    let want = ". Of the cheapest `a` uses the least memory: 902 B per idle connection";
     assert!(
         sentence.starts_with("`b` and `a` use the least CPU time per request, ")
             && sentence.contains(want),
