@@ -1,5 +1,5 @@
-//! `roundhouse demo race`: the command `race` with few engines, on the
-//! terminal. The other demonstrations are in `tools`.
+//! `roundhouse demo race`: the command `race` with few engines, on the terminal. The other
+//! demonstrations are in `tools`.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::race;
 /// Servers that differ in what their workers are, and how they wait.
 const ARMS: &str = "iterative,thread,epoll,uring";
 
-/// Runs the race. Its report stays in a folder of its own.
+/// Runs the race. Its report stays in a new folder.
 pub fn race(args: &RaceArgs) -> Result<ExitCode> {
     let out = tempfile::Builder::new().prefix("roundhouse-demo-").tempdir();
     let out = out.context("cannot make a folder for the report")?.keep();

@@ -96,8 +96,7 @@ fn each_translation_is_of_a_text_that_exists() {
 fn the_list_of_commands_has_each_command_once_and_fits_80_columns() {
     let english = crate::grammar().term_width(80);
     let korean = spoken(shown(crate::grammar(), false).term_width(80), &language::korean());
-    let (first, second) = (english.clone(), korean);
-    for mut command in [first, second] {
+    for mut command in [english.clone(), korean] {
         let help = command.render_help().to_string();
         for line in help.lines() {
             assert!(stats::words::columns(line) <= 80, "{line}");

@@ -259,7 +259,7 @@ fn list(settings: &Settings, json: bool) {
 
 /// The exhibits and their durations.
 fn listed(settings: &Settings) -> String {
-    let mut table = ruled(false);
+    let mut table = ruled();
     table.set_header(["exhibit", "shows that", "takes about"].map(tr));
     let mut total = Duration::ZERO;
     for exhibit in EXHIBITS {

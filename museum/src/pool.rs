@@ -48,7 +48,7 @@ pub struct Pool<T, S = Option<T>> {
     of: PhantomData<T>,
 }
 
-/// A pool whose objects each have an allocation of their own.
+/// A pool whose objects have separate allocations.
 pub type ListPool<T> = Pool<T, Box<Option<T>>>;
 
 impl<T, S: BorrowMut<Option<T>> + From<Option<T>>> Pool<T, S> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   runs/front/race.jsonl.gz --report--> page --chromium--> docs/report-{light,dark}.png
-//!   runs/front/motion.html                 --chromium--> frames --ffmpeg--> docs/motion.gif
+//!   runs/front/motion.json  --explain--> page --chromium--> frames --ffmpeg--> docs/motion.gif
 //! ```
 
 use crate::steps;
@@ -22,7 +22,7 @@ const FRAMES_PER_SECOND: u32 = 8;
 const REPORT: (u32, u32) = (1200, 1000);
 const MOTION: (u32, u32) = (1200, 730);
 
-/// The time that a page has to draw itself, milliseconds of its own clock.
+/// The time that a page has to draw itself, milliseconds of the page's clock.
 const DRAWING_MS: u32 = 8_000;
 
 /// Draws the pictures into `docs/`.
@@ -49,7 +49,11 @@ pub fn run(args: &[String]) -> Result<()> {
         let url = format!("file://{}", page.display());
         shoot(&url, REPORT, number, &picture)?;
     }
-    let motion = root.join(FRONT).join("motion.html");
+    let (recording, motion) =
+        (root.join(FRONT).join("motion.json"), room.path().join("motion.html"));
+    let mut explain = Command::new(&binary);
+    explain.arg("explain").arg(&recording).arg("--page").arg(&motion).stdout(Stdio::null());
+    steps::run(&mut explain, "build it")?;
     let end_ms = end_of(&motion)?;
     for frame in 0..FRAMES {
         let moment = end_ms * f64::from(frame) / f64::from(FRAMES - 1);

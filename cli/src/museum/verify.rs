@@ -239,7 +239,7 @@ fn judged(kept: &[(PathBuf, Kept)], folder: Option<&Path>) -> Result<Vec<Repeate
 }
 
 fn table(results: &[Repeated]) -> String {
-    let mut table = ruled(false);
+    let mut table = ruled();
     table.set_header(["exhibit", "conclusion", "because"].map(tr));
     for it in results {
         let it = &it.document;

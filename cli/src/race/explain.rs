@@ -1,4 +1,4 @@
-//! `roundhouse explain`: why the dearer servers of a race are dearer.
+//! `roundhouse explain`: why some servers of a race cost more than others.
 
 use super::{report, show};
 use anyhow::{Context, Result};
@@ -10,6 +10,7 @@ use lab::record::{Recorder, Sitting};
 use lab::runner::Runner;
 use lab::verdict::analyse;
 use language::{eprintln, info, println};
+use pages::motion::Recording;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,10 +22,11 @@ use tools::race::{Lines, room};
 #[derive(clap::Args)]
 pub struct Args {
     /// The raw data of a race; its last run is explained, and the counts are appended to it. With
-    /// --page: one engine or two [default: report.jsonl]
+    /// --page: one engine or two, or a recording of them (.json) [default: report.jsonl]
     #[arg(value_name = "FILE|ENGINE", num_args = 0..=2)]
     what: Vec<PathBuf>,
-    /// Record each engine call by call under strace, and write a page that plays it
+    /// Record each engine call by call under strace, and write a page that plays it, or in a file
+    /// *.json the recording
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "json"])]
     page: Option<PathBuf>,
     /// The report to write [default: report.html beside the raw data]
@@ -35,8 +37,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Starts the cheapest server and the dearer ones once more, counts their system calls, and writes
-/// the report with the reasons.
+/// Starts the cheapest server and the expensive ones once more, counts their system calls, and
+/// writes the report with the reasons.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(page) = &args.page {
         return play(&args.what, page);
@@ -75,18 +77,32 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if shown.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Records engines and writes the page that plays them side by side.
-fn play(engines: &[PathBuf], page: &Path) -> Result<ExitCode> {
-    if engines.is_empty() {
-        let why = "expected one engine or two beside --page, found none; `roundhouse engines` \
-                   lists them";
-        return Err(Refused(why.to_owned()).into());
-    }
-    let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let room = room("roundhouse-motion")?;
-    let record = |name: &PathBuf| record(&name.to_string_lossy(), &exe, room.path());
-    let recordings = engines.iter().map(record).collect::<Result<Vec<_>>>()?;
-    let text = pages::motion::motion(&recordings)?;
+/// Records engines, or reads a recording, and writes the page that plays them side by side.
+fn play(what: &[PathBuf], page: &Path) -> Result<ExitCode> {
+    let recordings: Vec<Recording> = match what {
+        [] => {
+            let why = "expected one engine or two beside --page, found none; `roundhouse engines` \
+                       lists them";
+            return Err(Refused(why.to_owned()).into());
+        }
+        [file] if is_json(file) => {
+            let text = sys::input::read_text(file, sys::input::SMALL);
+            let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+            serde_json::from_str(&text).with_context(|| {
+                format!("{}: expected a recording that --page FILE.json wrote", file.display())
+            })?
+        }
+        engines => {
+            let exe = std::env::current_exe().context("cannot find this program's own file")?;
+            let room = room("roundhouse-motion")?;
+            let record = |name: &PathBuf| record(&name.to_string_lossy(), &exe, room.path());
+            engines.iter().map(record).collect::<Result<_>>()?
+        }
+    };
+    let text = match is_json(page) {
+        true => serde_json::to_string(&recordings)?,
+        false => pages::motion::motion(&recordings)?,
+    };
     std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))?;
     for it in &recordings {
         let (calls, tasks) = (it.calls.len(), it.tasks.len());
@@ -94,4 +110,8 @@ fn play(engines: &[PathBuf], page: &Path) -> Result<ExitCode> {
     }
     info!("the page is {}", page.display());
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_json(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "json")
 }

@@ -100,7 +100,7 @@ fn space() -> String {
     let mut text = String::new();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for &container in Container::ALL {
-        let mut rows = ruled(false);
+        let mut rows = ruled();
         rows.set_content_arrangement(ContentArrangement::Disabled);
         let heads = Wait::ALL.iter().map(Wait::to_string);
         rows.set_header(std::iter::once("accept".to_owned()).chain(heads));

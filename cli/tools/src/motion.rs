@@ -107,7 +107,7 @@ fn joined(mut it: Recording, traced: Vec<Tracing>) -> Recording {
                         && request.sent <= call.to
                         && request.replied.is_none_or(|at| call.from < at)
                 });
-                if let (Some(request), true, "receive") = (waits, result > 0, call.kind) {
+                if let (Some(request), true, "receive") = (waits, result > 0, &*call.kind) {
                     request.taken = Some(call.to);
                 }
             }

@@ -211,7 +211,7 @@ fn print(args: &Args, report: &MediaReport) {
 
 /// A row for each stream.
 fn tracks(report: &MediaReport) -> Table {
-    let mut table = ruled(false);
+    let mut table = ruled();
     table.set_header([
         "sender",
         "payload",

@@ -33,7 +33,7 @@ fn wall_ns(at: Instant) -> u64 {
     if read_at == 0 || at.ns() > read_at.saturating_add(BELIEF_NS) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (wall, now) = (u64::try_from(since.as_nanos()).unwrap_or(u64::MAX), now_ns());
-        // Two threads may read at one time: each value is right.
+        // Two threads may read at the same time: each value is right.
         START.store(wall.wrapping_sub(now), Ordering::Relaxed);
         READ_AT.store(now.max(1), Ordering::Relaxed);
     }

@@ -5,6 +5,7 @@
 //! redrawn later has the same doubts.
 
 use crate::record::Run;
+use crate::trial::Trial;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 use stats::VALUES_MIN;
@@ -85,7 +86,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
             summary.repeated
         ));
     }
-    let unclean = run.trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
+    // A server that died is named as a fault, with its last words.
+    let is_unclean = |it: &&Trial| !it.exit_clean && it.exit.is_some() && it.death().is_none();
+    let unclean = run.trials.iter().filter(is_unclean).count();
     if unclean > 0 {
         warn(format!(
             "{unclean} servers did not end cleanly within 5 s of TERM. Their standard error says \

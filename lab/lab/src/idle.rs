@@ -27,8 +27,9 @@ const GAP_MAX: Duration = Duration::from_millis(20);
 const RESERVE: u64 = 128;
 
 /// Open connections; dropping them closes them.
-#[derive(Default)]
 pub struct IdleSockets {
+    /// No connection begins later than this after the first.
+    patience: Duration,
     streams: Vec<TcpStream>,
     seen: Idle,
     /// The first ones, whose cost is not measured.
@@ -36,33 +37,36 @@ pub struct IdleSockets {
     kernel_before_kb: Option<u64>,
 }
 
+impl Default for IdleSockets {
+    fn default() -> IdleSockets {
+        IdleSockets::within(PATIENCE)
+    }
+}
+
 impl IdleSockets {
     /// Opens up to `wanted` connections to the server `pid` at `address`.
     pub fn open(address: &str, pid: u32, wanted: u32) -> IdleSockets {
-        IdleSockets::open_within(PATIENCE, address, pid, wanted)
+        let mut held = IdleSockets::default();
+        held.grow(address, pid, wanted);
+        held
     }
 
-    /// The same, but no connection begins after `patience`.
-    pub fn open_within(patience: Duration, address: &str, pid: u32, wanted: u32) -> IdleSockets {
-        let mut held = IdleSockets::default();
-        held.grow_within(patience, address, pid, wanted);
-        held
+    /// None yet; no connection begins later than `patience` after the first.
+    pub fn within(patience: Duration) -> IdleSockets {
+        let (streams, seen) = (Vec::new(), Idle::default());
+        IdleSockets { patience, streams, seen, first: 0, kernel_before_kb: None }
     }
 
     /// Opens more, up to `wanted` in all. [`IdleSockets::weigh`] then measures the cost of these
     /// alone: the first ones also pay for memory that a server touches only once.
     pub fn grow(&mut self, address: &str, pid: u32, wanted: u32) {
-        self.grow_within(PATIENCE, address, pid, wanted);
-    }
-
-    fn grow_within(&mut self, patience: Duration, address: &str, pid: u32, wanted: u32) {
         self.first = self.seen.opened;
         self.seen = Idle { wanted, before_kb: tree_kb(pid), ..Idle::default() };
         self.kernel_before_kb = tcp_kb();
         let opened = address
             .parse::<SocketAddr>()
             .map_err(|_| format!("expected HOST:PORT with a numeric host, found {address}"))
-            .and_then(|address| fill(address, wanted, patience, &mut self.streams));
+            .and_then(|address| fill(address, wanted, self.patience, &mut self.streams));
         self.seen.why = opened.err().unwrap_or_default();
         self.seen.opened = self.streams.len() as u32;
     }
@@ -281,7 +285,9 @@ mod tests {
         let address = socket.local_addr().expect("it is bound").to_string();
         let begun = Instant::now();
         let patience = Duration::from_millis(100);
-        let seen = IdleSockets::open_within(patience, &address, std::process::id(), 100).close();
+        let mut held = IdleSockets::within(patience);
+        held.grow(&address, std::process::id(), 100);
+        let seen = held.close();
         assert!(seen.opened < 100 && !seen.why.is_empty(), "{seen:?}");
         assert!(begun.elapsed() < CONNECT + Duration::from_secs(2), "{:?}", begun.elapsed());
     }

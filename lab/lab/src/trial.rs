@@ -89,6 +89,11 @@ pub enum Ending {
 }
 
 impl Trial {
+    /// How the server ended before it was asked to, and its last words; `None` if it did not.
+    pub fn death(&self) -> Option<&str> {
+        self.exit.as_deref()?.strip_prefix(DIED)
+    }
+
     /// The generator's report, if this attempt counts.
     pub fn result(&self) -> Option<&Load> {
         match &self.ending {

@@ -4,10 +4,11 @@
 //! Times are microseconds from the first `connect` on. The page draws only what was recorded.
 
 use crate::shell::{Charts, PageError, render};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One engine while it served the clients.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// The engine, as `--engine` names it.
     pub engine: String,
@@ -26,7 +27,7 @@ pub struct Recording {
 }
 
 /// A process or a thread of the server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// The kernel's number.
     pub id: u32,
@@ -35,7 +36,7 @@ pub struct Task {
 }
 
 /// One system call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// The position of its task in [`Recording::tasks`].
     pub task: usize,
@@ -46,7 +47,7 @@ pub struct Call {
     /// Its name.
     pub name: String,
     /// `wait`, `lock`, `accept`, `receive`, `send`, `make` or `other`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Arguments and result, as strace(1) writes them, shortened.
     pub text: String,
     /// The position of the client in [`Recording::clients`] whose socket it names.
@@ -54,7 +55,7 @@ pub struct Call {
 }
 
 /// A client.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordedClient {
     /// Its port, by which calls name it.
     pub port: u16,
@@ -69,7 +70,7 @@ pub struct RecordedClient {
 }
 
 /// A request and its reply.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordedRequest {
     /// The line.
     pub text: String,
@@ -108,7 +109,7 @@ mod tests {
     #[test]
     fn a_recording_cannot_leave_its_script() {
         let text = "</script><b>".to_owned();
-        let call = Call { name: "read".into(), kind: "receive", text, ..Call::default() };
+        let call = Call { name: "read".into(), kind: "receive".into(), text, ..Call::default() };
         let recording =
             Recording { engine: "epoll".into(), calls: vec![call], ..Recording::default() };
         let page = motion(&[recording.clone(), recording]).expect("a page");

@@ -39,9 +39,13 @@ pub fn table(style: TableStyle, colour: bool) -> Table {
 }
 
 /// A table with a line under its head and none between its rows.
-pub fn ruled(colour: bool) -> Table {
-    let line = LineStyle::none().fill('─').junction('─');
-    table(TableStyle::new().header_separator(line), colour)
+pub fn ruled() -> Table {
+    table(rule(), false)
+}
+
+/// A line under the head of a table, and none between its rows.
+fn rule() -> TableStyle {
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'))
 }
 
 /// A table whose rows have a line of prose each, below the row: a column of prose would be squeezed
@@ -50,7 +54,7 @@ pub fn annotated<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = ([String; N], String)>,
 ) -> String {
-    let mut table = ruled(false);
+    let mut table = ruled();
     table.set_content_arrangement(ContentArrangement::Disabled).set_header(heads);
     let mut notes = Vec::new();
     for (cells, note) in rows {

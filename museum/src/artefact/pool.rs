@@ -2,7 +2,7 @@
 //!
 //! Each node has its data between two guards, then the link to the next free node and a mark that
 //! it is in use. That order is the original's, so an overrun of eight bytes hits the link and not
-//! the guard. Nodes are in one array or each in an allocation of its own, and free ones are reused
+//! the guard. Nodes are in one array or in separate allocations, and free ones are reused
 //! last in first out or first in first out: four pools. All words are atomics with relaxed order,
 //! which cost the same as plain words and let threads share the nodes as the original's did.
 

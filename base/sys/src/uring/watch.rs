@@ -99,6 +99,7 @@ impl Uring {
         }
         Completion::Quiet
     }
+
     fn watched(&mut self, index: u32) -> Completion {
         let Watching { goal, is_cancelled, .. } = self.watches.take(index);
         match goal {

@@ -18,8 +18,8 @@ fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
     let ended = run(&mut room.command(&words)).exits(99).says("old speaks the stock market");
     let found: Summary = serde_json::from_str(&ended.out).expect("one JSON document");
     assert!(found.sentence.starts_with("`new` "), "{}", found.sentence);
-    let dearer = ["more CPU time per request", "the CPU time per request"];
-    assert!(dearer.iter().any(|words| found.sentence.contains(*words)), "{}", found.sentence);
+    let costs_more = ["more CPU time per request", "the CPU time per request"];
+    assert!(costs_more.iter().any(|words| found.sentence.contains(*words)), "{}", found.sentence);
     assert!(room.text("report.html").contains("old"));
 }
 

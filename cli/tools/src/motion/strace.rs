@@ -84,7 +84,7 @@ fn call(from: i64, seen: i64, text: &str) -> Option<TracedCall> {
     if cut.len() < shown.len() {
         cut.push('…');
     }
-    let kind = kind(name, shown, to - from);
+    let kind = kind(name, shown, to - from).into();
     let text = format!("({cut}");
     let call = Call { from, to, name: name.into(), kind, text, ..Call::default() };
     Some(TracedCall {
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(found[1].task, Task { id: 6, name: "child 6".into() });
         let seen = |at: usize| {
             let calls = found[at].calls.iter();
-            let all = calls.map(|it| (it.call.kind, it.call.from, it.call.to, it.result));
+            let all = calls.map(|it| (&*it.call.kind, it.call.from, it.call.to, it.result));
             all.collect::<Vec<_>>()
         };
         assert_eq!(

@@ -191,7 +191,8 @@ impl Runner {
             let up = player.up.as_ref().ok()?;
             let pid = up.server.root();
             let begun = Instant::now();
-            let mut held = IdleSockets::open_within(OPENING, &up.server.address, pid, wanted);
+            let mut held = IdleSockets::within(OPENING);
+            held.grow(&up.server.address, pid, wanted);
             let late = begun.elapsed().saturating_sub(OPENED);
             self.idle_ms.fetch_add(late.as_millis() as u64, Ordering::Relaxed);
             if self.entrants[player.entrant].target.starts_with(MARKET) {

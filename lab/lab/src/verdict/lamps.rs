@@ -2,7 +2,7 @@
 
 use super::{BUSY_MAX, Lamp, Light};
 use crate::load::Load;
-use crate::trial::{DIED, Ending, Trial};
+use crate::trial::{Ending, Trial};
 
 /// The reason why an arm has no result.
 pub(super) fn reason(all: &[&Trial]) -> String {
@@ -89,7 +89,7 @@ pub(crate) fn faults(trials: &[Trial]) -> Vec<String> {
 pub(crate) fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
-    let died = trial.exit.as_deref().and_then(|exit| exit.strip_prefix(DIED));
+    let died = trial.death();
     match load.checked() {
         _ if died.is_some() && load.faults() > 0 => {
             let replies = load.requests_total.max(load.requests);

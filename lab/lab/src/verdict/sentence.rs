@@ -173,7 +173,7 @@ fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String 
         false => said.into_iter().map(one).collect(),
     };
     let mut sentences = vec![std::mem::take(&mut clauses).join("; ")];
-    sentences.extend(dearest(&costs));
+    sentences.extend(most_expensive(&costs));
     sentences.extend(leanest(&costs, answer));
     sentences.extend(beside(plan, points));
     sentences.extend(kernel(&costs));
@@ -276,7 +276,7 @@ fn leanest(costs: &[&CostAnswer], answer: &RaceAnswer) -> Option<String> {
 }
 
 /// The arm that takes most, where one of several arms does so beyond doubt.
-fn dearest(costs: &[&CostAnswer]) -> Option<String> {
+fn most_expensive(costs: &[&CostAnswer]) -> Option<String> {
     if costs.iter().all(|cost| cost.ranks.len() < 3) {
         return None;
     }

@@ -57,7 +57,7 @@ fn table(
     is_first: bool,
     colour: bool,
 ) -> String {
-    let mut table = super::ruled(colour);
+    let mut table = super::table(super::rule(), colour);
     let mut heads = vec!["arm".to_string()];
     for point in points {
         heads.extend([point.point.clone(), format!("× {}", plan.baseline)]);

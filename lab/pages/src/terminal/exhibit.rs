@@ -60,7 +60,7 @@ fn grid(text: &mut String, it: &Table) {
         text.push('\n');
         return;
     }
-    let mut table = ruled(false);
+    let mut table = ruled();
     table.set_header(it.head.iter().map(|head| tr(head)));
     table.add_rows(it.rows.iter().map(|row| row.iter().map(|cell| tr(cell))));
     let _ = writeln!(text, "{table}\n");

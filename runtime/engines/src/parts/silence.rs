@@ -1,5 +1,7 @@
-//! Workers that serve one client at a time, when all are busy and clients wait: a client that is
-//! silent inside a request, or between two, loses its place, the longest silent one first.
+//! When a server is full and clients wait: a client that is silent inside a request, or between
+//! two, loses its place, the longest silent one first. For workers that serve one client at a time,
+//! and for loops whose sessions are spread over threads (`port`, `event`); a loop that holds its
+//! sessions itself sorts them (`event_loop`).
 //!
 //! Each worker compares the silence of its client with a bound that halves while clients wait. All
 //! workers see the wait begin at about the same time, so their bounds agree without a word.
