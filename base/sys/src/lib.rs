@@ -17,6 +17,7 @@ pub mod cpu;
 pub mod epoll;
 pub mod eventfd;
 pub mod file;
+mod free_port;
 pub mod futex;
 pub mod inherit;
 pub mod input;
@@ -44,3 +45,5 @@ pub mod timerfd;
 pub mod udp;
 pub mod uring;
 pub mod usage;
+
+pub use free_port::free_port;

@@ -166,6 +166,19 @@ fn clamp_shortens_a_queue() {
     assert!(Uring::new(&Setup { flags, ..long }).is_err());
 }
 
+/// Writes until the connection stays full, and returns the number of bytes. The kernel moves bytes
+/// to the peer and grows its buffers for a while after the first write that has no room.
+fn fill(far: &mut TcpStream) -> usize {
+    let (mut written, mut last) = (0, Instant::now());
+    while last.elapsed() < Duration::from_millis(300) {
+        match far.write(&[0; 1 << 16]) {
+            Ok(len) => (written, last) = (written + len, Instant::now()),
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+    written
+}
+
 /// A peer that has ended its output still takes input: the wait for room is quiet until there is
 /// some, once and again, and a peer that is gone ends it.
 #[test]
@@ -179,10 +192,7 @@ fn a_half_closed_peer_takes_output_when_it_reads() {
         }
         let mut batch = Vec::new();
         for round in 0..3 {
-            let mut written = 0;
-            while let Ok(len) = far.write(&[0; 1 << 16]) {
-                written += len;
-            }
+            let mut written = fill(&mut far);
             ring.watch_writable(far.as_fd(), TOKEN);
             let (begin, mut count) = (Instant::now(), 0);
             while begin.elapsed() < Duration::from_millis(200) {
@@ -201,7 +211,7 @@ fn a_half_closed_peer_takes_output_when_it_reads() {
             let said = next(&mut ring, &mut batch);
             assert!(matches!(said, Completion::Writable { token: TOKEN }), "{round}: {said:?}");
         }
-        while far.write(&[0; 1 << 16]).is_ok() {}
+        fill(&mut far);
         ring.watch_writable(far.as_fd(), TOKEN);
         drop(near);
         let said = next(&mut ring, &mut batch);
@@ -216,7 +226,7 @@ fn a_wait_for_output_can_be_cancelled() {
         let Some(mut ring) = ring(&Setup::default()) else { return };
         let (near, mut far) = pair();
         far.set_nonblocking(true).unwrap();
-        while far.write(&[0; 1 << 16]).is_ok() {}
+        fill(&mut far);
         if is_half_closed {
             near.shutdown(Shutdown::Write).unwrap();
         }

@@ -14,7 +14,7 @@ use sys::signal::Signal;
 
 use crate::arms::Arm;
 use crate::harness::{
-    Client, Folder, PATIENCE, Raise, Server, eventually, is_alive, is_stopped, ms, soak,
+    Client, Folder, PATIENCE, Raise, Server, eventually, free_port, is_alive, is_stopped, ms, soak,
 };
 use crate::market::{Account, Request, book, parse};
 
@@ -322,7 +322,8 @@ pub fn workers_ignore_interrupts(arm: &Arm) {
 pub fn supervisor_killed(arm: &Arm) {
     let text = book(10, 100);
     let (_folder, data) = Folder::with("stock.txt", &text);
-    let server = arm.stock(&data).start();
+    let port = free_port().to_string();
+    let server = arm.stock(&data).with(&["--port", &port]).start();
     let mut client = server.client();
     assert_eq!(client.ask("buy 1 1"), "[buy] success");
     let (family, address) = (server.family(), server.address);
@@ -334,7 +335,7 @@ pub fn supervisor_killed(arm: &Arm) {
     assert!(parse(&std::fs::read_to_string(&data).expect("the file")).is_some());
     // The kernel may take a moment to clear up after a killed ring, which held the listener.
     eventually("the port is free", Duration::from_secs(5), || TcpListener::bind(address).is_ok());
-    let next = arm.stock(&data).with(&["--port", &address.port().to_string()]).start();
+    let next = arm.stock(&data).with(&["--port", &port]).start();
     assert_eq!(next.ask("buy 2 1"), "[buy] success");
 }
 

@@ -12,7 +12,7 @@ use stats::Rng;
 use sys::signal::Signal;
 
 use crate::arms::{Arm, PROCESSES_REUSEPORT};
-use crate::harness::{Folder, PATIENCE, Raise, Server, ms, soak};
+use crate::harness::{Folder, PATIENCE, Raise, Server, free_port, ms, soak};
 use crate::market::{book, parse};
 
 /// A request and its reply.
@@ -153,7 +153,7 @@ fn beside<T>(
 fn check(arm: &Arm, options: &[&str], change: impl FnOnce(Server, &Place<'_>) -> Server) -> String {
     let folder = Folder::new();
     let place = Place { arm, data: folder.file("stock.txt", book(2, 1000)), options };
-    let server = place.start(0);
+    let server = place.start(free_port());
     let address = server.address;
     let (server, answered) = beside(arm, address, SELL, || change(server, &place));
     let left = parse(&server.show()).expect("a whole book")[&1];

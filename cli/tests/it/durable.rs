@@ -13,7 +13,7 @@ use sys::process::{self, Pid};
 use sys::signal::Signal;
 
 use crate::arms::Arm;
-use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, ms, skip, soak};
+use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, free_port, ms, skip, soak};
 use crate::injected::{STRACE, has_strace};
 use crate::market::book;
 
@@ -56,7 +56,7 @@ fn check_under(
     let (folder, data) = Folder::with("stock.txt", book(5, LEFT));
     let receipts = folder.path().join("receipts");
     let again = |port: u16| plan(arm, &data, mode).with(&["--port", &port.to_string()]).start();
-    let mut server = Some(again(0));
+    let mut server = Some(again(free_port()));
     let address = server.as_ref().expect("just started").address;
     let mut judge = Command::new(BINARY)
         .args(["check", &format!("stock://{address}"), "--patience", "60s", "--save"])

@@ -8,7 +8,7 @@ mod server;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use testkit::procfs::{Family, data_bytes, is_alive, is_stopped, numbers};
-pub use testkit::{Ended, Folder, PATIENCE, eventually, ms, rounds, skip, soak};
+pub use testkit::{Ended, Folder, PATIENCE, eventually, free_port, ms, rounds, skip, soak};
 
 pub use cage::Cage;
 pub use client::Client;

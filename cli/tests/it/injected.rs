@@ -14,7 +14,7 @@ use sim::laws::probe::{Menu, requests};
 use sys::signal::Signal;
 
 use crate::arms::{Arm, EPOLL};
-use crate::harness::{Client, Ended, Folder, PATIENCE, Plan, Server, skip, soak};
+use crate::harness::{Client, Ended, Folder, PATIENCE, Plan, Server, free_port, skip, soak};
 use crate::market::book;
 use crate::probe;
 
@@ -160,7 +160,7 @@ fn a_mask_that_is_refused_costs_no_order() {
         let log = folder.path().join("calls");
         let log = log.to_str().expect("a temporary path is text");
         let before = [&STRACE[..], &["-o", log, "-e", "trace=rt_sigprocmask", "-e", &lie]].concat();
-        let port = crate::unheard::free_port();
+        let port = free_port();
         let mut server = EPOLL.stock(&data).behind(&before).launch(port);
         if server.next_line(PATIENCE).is_none() {
             server.end(PATIENCE).exits(1);

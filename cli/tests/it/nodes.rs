@@ -2,7 +2,6 @@
 //! while clients trade with receipts. `roundhouse check` is the judge.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -14,17 +13,13 @@ use testkit::Process;
 use testkit::procfs::Family;
 
 use crate::arms::Arm;
-use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, eventually, ms, skip, soak};
+use crate::harness::{
+    BINARY, Folder, PATIENCE, Plan, Server, eventually, free_port, ms, skip, soak,
+};
 use crate::market::book;
 use crate::status::Told;
 
 const LEFT: u64 = 1_000_000;
-
-/// Ports that nobody listens on.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    held.map(|listener| listener.local_addr().expect("its address").port())
-}
 
 /// Three members of etcd on this machine. They end with the handle.
 struct Members {
@@ -40,8 +35,7 @@ impl Members {
             skip("etcd");
             return None;
         }
-        let [a, b, c, d, e, f] = free_ports();
-        let (clients, peers) = ([a, b, c], [d, e, f]);
+        let [clients, peers] = [[(); 3]; 2].map(|three| three.map(|()| free_port()));
         let running = (0..3).map(|_| None).collect();
         let mut members = Members { folder: Folder::new(), clients, peers, running };
         (0..3).for_each(|at| members.launch(at));
@@ -109,11 +103,7 @@ fn judge(addresses: &str, orders: u64, receipts: &Path) -> Child {
 /// each acknowledged order is in the log once, and all nodes show the same.
 pub fn nodes_and_members_die(arm: &Arm) {
     let Some(mut members) = Members::start() else { return };
-    // A member that has not bound its port yet keeps it all the same.
-    let is_taken = |port: &u16| members.clients.contains(port) || members.peers.contains(port);
-    let ports: [u16; 3] = std::iter::repeat_with(free_ports)
-        .find(|ports| !ports.iter().any(is_taken))
-        .expect("there are other ports");
+    let ports = [(); 3].map(|()| free_port());
     let start = |members: &Members, at: usize| node(arm, members, at, ports[at]).start();
     let mut nodes: Vec<Server> = (0..3).map(|at| start(&members, at)).collect();
     let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();

@@ -2,7 +2,7 @@
 //! and stops like any other.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
@@ -11,13 +11,7 @@ use sys::signal::Signal;
 use testkit::Process;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Plan, ms};
-
-/// A port that was free a moment ago.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("an address").port()
-}
+use crate::harness::{Client, Folder, PATIENCE, Plan, free_port, ms};
 
 #[track_caller]
 fn check(arm: &Arm, redirections: &str) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::{Folder, PATIENCE, Process, Server, eventually, has, run};
+use testkit::{Folder, PATIENCE, Process, Server, eventually, free_port, has, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -61,12 +61,6 @@ impl Site {
     fn trusted(&self, flags: &str) -> String {
         format!("--cacert {} {flags}", self.cert)
     }
-}
-
-/// A port that is free now, for servers that cannot choose one.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("it listens").port()
 }
 
 /// Counted requests, over connections that are kept and that are renewed, of small and great pages.

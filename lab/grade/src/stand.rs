@@ -1,9 +1,8 @@
 //! The place of one trial: a fresh server with a book of the trial's own, in a folder of its own.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,8 +18,6 @@ use crate::trials::follow;
 /// The limit of a start, an end, and a file's update.
 const SOON: Duration = Duration::from_secs(8);
 const FILE: &str = "stock.txt";
-/// Below the ports of clients (`net.ipv4.ip_local_port_range`).
-const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
 /// The program under trial.
 pub(crate) struct Subject {
@@ -51,7 +48,9 @@ impl<'a> Stand<'a> {
         };
         let folder = make().map_err(|error: std::io::Error| format!("no folder: {error}"))?;
         let (framing, patience) = (subject.framing, Duration::from_secs(5));
-        let access = Access { port: free_port()?, framing, patience };
+        let port = sys::free_port(Ipv4Addr::UNSPECIFIED.into())
+            .map_err(|why| format!("expected a free port: {why}"))?;
+        let access = Access { port, framing, patience };
         let end = Instant::now() + time;
         let server = launch(subject, folder.path(), access.port, time)?;
         Ok(Stand { subject, access, server, book, is_ended: false, end, folder })
@@ -134,16 +133,4 @@ pub(crate) fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
         thread::sleep(Duration::from_millis(5));
     }
     true
-}
-
-/// A port on which nothing listens; each call returns another one.
-fn free_port() -> Result<u16, String> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = std::process::id().wrapping_mul(61);
-    let choice = |_| {
-        let next = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start)).ok()?;
-        TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).ok().map(|_| port)
-    };
-    (0..1000).find_map(choice).ok_or_else(|| "expected a free port, found none".to_owned())
 }

@@ -11,7 +11,7 @@ use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -273,7 +273,7 @@ impl Server {
     ) -> Result<Server, String> {
         let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
         let port = match texts.into_iter().any(|text| text.contains("{port}")) {
-            true => Some(free_port(host)?),
+            true => Some(sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?),
             false => None,
         };
         let place = (host, port);
@@ -361,14 +361,6 @@ fn reachable(address: String, host: IpAddr) -> Result<String, String> {
              {address}; put {{host}} into its command"
         )),
     }
-}
-
-/// A port that was free a moment ago.
-fn free_port(host: IpAddr) -> Result<u16, String> {
-    TcpListener::bind((host, 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
-        .map_err(|why| format!("no free TCP port: {why}"))
 }
 
 fn fill(word: &str, (host, port): Place, dir: &Path) -> String {

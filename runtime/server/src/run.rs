@@ -1,7 +1,7 @@
 //! From the options to a running server: its administration, its reloads, the line that it prints
 //! when it is ready, and its exit code.
 
-use std::io::{ErrorKind, IsTerminal, stdout};
+use std::io::{self, ErrorKind, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -147,12 +147,14 @@ impl ServerArgs {
         language::debug!("administration at {}", place.as_deref().unwrap_or("no place"));
         let about = (instance.name, instance.facts);
         let manager = Manager::of_environment();
+        // One descriptor as long as the server runs: their number does not change once it is ready.
+        let stdout = Output::of(io::stdout().as_fd());
         let mut announce = |ready: &Started| {
-            let line = match stdout().is_terminal() && !watch.json {
+            let line = match io::stdout().is_terminal() && !watch.json {
                 true => welcome(instance.name, instance.tries, shape, ready),
                 false => announcement(about, shape, place.as_deref(), ready),
             };
-            print_address(&line);
+            print_address(stdout.as_ref(), &line);
             if let Some(manager) = &manager {
                 manager.ready(&format!("{} on {}", instance.name, ready.listening));
             }
@@ -176,14 +178,14 @@ impl ServerArgs {
 }
 
 /// Prints the address on stdout, but never waits for a reader that pauses.
-fn print_address(line: &str) {
-    let printed = Output::of(stdout().as_fd())
-        .and_then(|stdout| stdout.write_all(line.as_bytes(), Duration::ZERO));
+fn print_address(stdout: Result<&Output, &io::Error>, line: &str) {
+    let printed = stdout.map(|stdout| stdout.write_all(line.as_bytes(), Duration::ZERO));
     let why = match printed {
-        Ok(()) => return,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
             "it is full, because its reader paused".to_owned()
         }
+        Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
     language::eprintln!("expected a stdout for the address: {why}; serving without");

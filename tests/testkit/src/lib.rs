@@ -20,7 +20,7 @@ pub use folder::{Folder, nameless};
 pub use in_process::{serve, serve_by, talk};
 pub use lacks::{chromium, example, has, has_uring, locust, program, skip};
 pub use process::{Ended, Process, run};
-pub use server::Server;
+pub use server::{Server, free_port};
 pub use terminal::Terminal;
 pub use transcript::Transcript;
 pub use wait::{PATIENCE, eventually, ms, rounds, soak, wait_for};

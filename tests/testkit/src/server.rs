@@ -1,6 +1,6 @@
 //! A server: a process that prints a line of JSON with its address when it is ready.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,6 +10,14 @@ use sys::signal::Signal;
 
 use crate::procfs::is_alive;
 use crate::{Ended, PATIENCE, Process, eventually};
+
+/// A port of loopback for a server that is restarted on it.
+///
+/// # Panics
+/// If none is free.
+pub fn free_port() -> u16 {
+    sys::free_port(Ipv4Addr::LOCALHOST.into()).expect("a free port")
+}
 
 /// A running server. Dropping the handle kills it, and fails the test if the server panicked.
 #[derive(Debug, derive_more::Deref, derive_more::DerefMut)]
