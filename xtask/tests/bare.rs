@@ -5,12 +5,12 @@
 //! change of one of the two shows.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use xtask::bare::{LOOPS, UDP_ECHO, WEB, build};
+use xtask::bare::{LOOPS, WEB, build};
 use xtask::steps;
 
 const STOCK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
@@ -219,20 +219,4 @@ fn the_web_loop_answers_each_head_however_it_is_cut() {
         answers.push(heard);
     }
     assert!(answers.iter().all(|heard| *heard == answers[0]));
-}
-
-#[test]
-fn the_bare_echo_returns_datagrams() {
-    let mut command = Command::new(folder().join(UDP_ECHO));
-    let server = steps::Server::start(command.arg("0")).unwrap();
-    let address = server.address.as_str();
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    for len in [0, 1, 1400, 65_507] {
-        client.send_to(&vec![3; len], address).unwrap();
-        let mut bytes = vec![0; 70_000];
-        let heard = client.recv_from(&mut bytes).unwrap();
-        assert_eq!((heard.0, heard.1.to_string().as_str()), (len, address));
-        assert!(bytes[..len].iter().all(|byte| *byte == 3));
-    }
 }

@@ -523,15 +523,6 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     attach(listener.as_fd(), libc::SO_ATTACH_FILTER, &mut drop_syn)
 }
 
-/// Lets a datagram socket drop what arrives from now on; what it has can still be received.
-///
-/// # Errors
-/// As [`deafen`].
-pub fn deafen_datagrams(socket: impl AsFd) -> io::Result<()> {
-    let drop_all = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }; // BPF_RET | BPF_K
-    attach(socket.as_fd(), libc::SO_ATTACH_FILTER, &mut [drop_all])
-}
-
 /// Attaches a classic BPF program by this option.
 fn attach(
     socket: BorrowedFd<'_>,

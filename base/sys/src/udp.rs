@@ -203,15 +203,6 @@ impl Udp {
         Ok(words[8])
     }
 
-    /// Lets the kernel join arriving datagrams of one length from one sender (`UDP_GRO`); only a
-    /// receive of [`Letter`]s can tell them apart.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` before Linux 5.0.
-    pub fn set_gro(&self, on: bool) -> io::Result<()> {
-        self.set(libc::SOL_UDP, libc::UDP_GRO, on.into())
-    }
-
     /// Allows a departure time on each datagram ([`Filling::leave_at`], `SO_TXTIME`). Success does
     /// not prove that times are kept: without the queues `fq` or `etf` they are ignored.
     ///

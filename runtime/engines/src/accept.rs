@@ -30,17 +30,12 @@ use crate::handover::Handover;
 use crate::member::Member;
 use crate::shape::Shape;
 
-/// Makes the sockets of an address for all workers of a shape.
-pub type Bind<'a> = dyn Fn(&Address, &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> + 'a;
-
 /// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
     pub listening: Address,
     /// The listener's file, if it is in the file system.
     pub file: Option<SocketFile>,
-    /// They are datagram sockets, one for each worker.
-    pub are_datagrams: bool,
     /// The listener belongs to a service manager, which goes on listening when this server ends.
     pub is_lent: bool,
     means: Means,
@@ -57,30 +52,26 @@ enum Means {
 
 impl Listeners {
     /// Listens on `address`, or on the listeners that a predecessor or a service manager has passed
-    /// to this process. `bind` makes sockets for datagrams instead.
+    /// to this process.
     pub fn open(
         address: &Address,
         shape: &Shape,
         handover: Option<&Handover>,
         lent: Option<OwnedFd>,
-        bind: Option<&Bind<'_>>,
     ) -> Result<Listeners, Fault> {
         let is_lent = lent.is_some() || (handover.is_some() && lent::is_lent());
         let (sockets, listening) = match (handover, lent) {
             (Some(handover), _) => inherit(handover, address, shape).map_err(Fault::Handover)?,
             (None, Some(listener)) => lent::adopt(listener, shape)
                 .map_err(|error| Fault::Listen(address.clone(), error))?,
-            (None, None) => match bind {
-                Some(bind) => bind(address, shape)?,
-                None => listen(address, shape)?,
-            },
+            (None, None) => listen(address, shape)?,
         };
         let file = match &listening {
             Address::Unix(path, _) if !is_lent => Some(SocketFile::of(path).map_err(Fault::Wait)?),
             _ => None,
         };
         let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
-        Ok(Listeners { file, are_datagrams: bind.is_some(), is_lent, ..listeners })
+        Ok(Listeners { file, is_lent, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
@@ -107,8 +98,7 @@ impl Listeners {
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        let (file, are_datagrams, is_lent) = (None, false, false);
-        Ok(Listeners { sockets, listening, file, are_datagrams, is_lent, means })
+        Ok(Listeners { sockets, listening, file: None, is_lent: false, means })
     }
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.

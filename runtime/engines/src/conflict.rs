@@ -64,25 +64,3 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         _ => None,
     }
 }
-
-/// Why a point cannot serve datagrams ([`seam::Datagrams`]), and a possible alternative.
-pub fn datagram_conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
-    match (container, accept, wait) {
-        (Container::ThreadPerConnection | Container::ProcessPerConnection, ..) => {
-            Some("datagrams have no connections: say --engine epoll")
-        }
-        (Container::Hybrid, ..) | (_, _, Wait::Parked | Wait::Port) => {
-            Some("there are no connections that wait or move between threads: say --engine reactor")
-        }
-        (Container::Helped, ..) => {
-            Some("a service of datagrams has no jobs for helpers: say --engine epoll")
-        }
-        (Container::Threads | Container::Processes, accept, _) if accept != Accept::Reuseport => {
-            Some("each worker has a socket of its own on the port: say --accept reuseport")
-        }
-        (_, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
-            Some("one loop receives and sends many a call, by epoll: say --wait epoll")
-        }
-        _ => None,
-    }
-}

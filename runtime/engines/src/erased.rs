@@ -6,12 +6,10 @@
 //! indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
-use core::net::SocketAddr;
 use core::time::Duration;
 
 use seam::{
-    Closed, Cx, DatagramLimits, Datagrams, Dead, Event, Instant, Limits, Out, Peer, PushRefused,
-    Replies, Service, Share, Step, Then,
+    Closed, Cx, Dead, Event, Instant, Limits, Out, Peer, PushRefused, Service, Share, Step, Then,
 };
 
 use crate::server::StateStore;
@@ -115,31 +113,6 @@ impl<S: Service> Service for Bound<'_, S> {
 
     fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant> {
         self.service.tick(&cx.on(self.state))
-    }
-}
-
-/// A service of datagrams and its state.
-pub struct BoundDatagrams<'a, D: Datagrams> {
-    /// The service.
-    pub service: &'a D,
-    /// Its state.
-    pub state: &'a D::State,
-}
-
-impl<D: Datagrams> Datagrams for BoundDatagrams<'_, D> {
-    type State = ();
-
-    fn limits(&self) -> DatagramLimits {
-        self.service.limits()
-    }
-
-    #[inline]
-    fn receive(&self, cx: &Cx<'_, ()>, from: SocketAddr, datagram: &[u8], out: &mut Replies) {
-        self.service.receive(&cx.on(self.state), from, datagram, out);
-    }
-
-    fn tick(&self, cx: &Cx<'_, ()>, out: &mut Replies) -> Option<Instant> {
-        self.service.tick(&cx.on(self.state), out)
     }
 }
 

@@ -10,9 +10,6 @@
 //! on one thread that leads the server. `parts/` is code that several loops share. `limits.rs`
 //! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
-//! A service of datagrams ([`seam::Datagrams`]) has one loop of its own, in `datagrams/`, under the
-//! same containers and supervisor ([`Host::datagrams`]).
-//!
 //! A server can have one additional worker that serves no connections ([`ExtraWorker`]); the crate
 //! `pacing` sends media from such a worker.
 
@@ -24,7 +21,6 @@ mod common;
 mod conflict;
 mod container;
 mod context;
-mod datagrams;
 mod erased;
 mod extra;
 mod fault;
@@ -51,8 +47,7 @@ mod wait;
 pub use address::Address;
 pub use admin::{Admin, AdminHandler, Answer, Door, Order, Pulse, Reload, Renew};
 pub use axes::{Accept, Container, Refused, Wait};
-pub use conflict::{conflict, datagram_conflict};
-pub use erased::BoundDatagrams;
+pub use conflict::conflict;
 pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 pub use fault::Fault;
 pub use handover::Handover;

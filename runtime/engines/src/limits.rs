@@ -62,17 +62,6 @@ pub const SEND_SLICES: usize = 16;
 /// continue in the same turn.
 pub const RING_SLICES: usize = 64;
 
-// ---- datagrams
-
-/// Datagrams, or trains of them, that one call receives.
-pub const LETTERS: usize = 64;
-/// The bytes of each: the longest train is shorter than 64 KiB. A line of the cache more, so that
-/// the first bytes of all do not compete for the same lines.
-pub const LETTER_ROOM: usize = (64 << 10) + 64;
-/// The receive buffer that a socket asks for (`SO_RCVBUF`): a millisecond of small datagrams at
-/// the rate of a busy core. Without a privilege the kernel gives less (`net.core.rmem_max`).
-pub const RECEIVE_BUFFER: u32 = 4 << 20;
-
 // ---- memory of one worker
 
 /// Spare output buffers that an event loop keeps: a turn has at most [`EVENTS`] events, and seldom
@@ -129,7 +118,6 @@ const IDLE_BYTES_MAX: usize = RECEIVE_BYTES + BUFFERS * Buffers::KEEP_MAX;
 const _: () = {
     assert!(TURN_BYTES_MAX <= 18 << 20);
     assert!(IDLE_BYTES_MAX <= 65 << 20);
-    assert!(LETTERS * LETTER_ROOM <= 5 << 20);
     assert!(SEND_BYTES_LONG <= SEND_BYTES && SENDFILE_BYTES <= SEND_BYTES);
     assert!(RING_SLICES <= IOV_MAX && SEND_SLICES <= RING_SLICES);
     // A sweep of a full part costs at most a millisecond of closing, and pauses as long.

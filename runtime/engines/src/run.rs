@@ -8,14 +8,13 @@ use sys::eventfd::EventFd;
 use sys::signal;
 use sys::uring::Refusal;
 
-use crate::accept::{Bind, Listeners, lent};
+use crate::accept::{Listeners, lent};
 use crate::admin::Admin;
 use crate::axes::Refused;
 use crate::axes::Wait;
 use crate::common::Common;
 use crate::container::processes::Processes;
 use crate::container::threads::Threads;
-use crate::datagrams;
 use crate::erased::{Bound, BoundStore, ErasedService};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
@@ -71,9 +70,7 @@ fn start(
         true => lent::lent().map_err(|error| Fault::Listen(host.address.clone(), error))?,
         false => None,
     };
-    let bind: Option<&Bind<'_>> =
-        if host.datagrams.is_some() { Some(&datagrams::bind) } else { None };
-    let listeners = Listeners::open(&host.address, shape, host.handover, lent, bind)?;
+    let listeners = Listeners::open(&host.address, shape, host.handover, lent)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
@@ -111,9 +108,6 @@ fn start(
 /// Checks that the shape is possible for this service.
 fn check(service: &dyn ErasedService, host: &Host<'_>, shape: &Shape) -> Result<(), Fault> {
     shape.check().map_err(Fault::Refused)?;
-    if host.datagrams.is_some() {
-        datagrams::check(shape, &host.address).map_err(Fault::Refused)?;
-    }
     check_governor(service, shape)?;
     host.extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)
 }

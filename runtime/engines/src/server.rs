@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use seam::{Datagrams, Service};
+use seam::Service;
 use sys::eventfd::EventFd;
 
 use crate::address::Address;
@@ -33,9 +33,6 @@ pub struct Host<'a> {
     pub assets: &'a Assets,
     /// The address to listen on.
     pub address: Address,
-    /// The datagrams that are served instead of connections ([`crate::BoundDatagrams`]); the
-    /// service then has none.
-    pub datagrams: Option<&'a dyn Datagrams<State = ()>>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
     /// Print what sessions note (stderr).

@@ -108,9 +108,6 @@ pub struct Totals {
     pub short_sends: u64,
     /// Pushes to sessions that were gone or full.
     pub pushes_dropped: u64,
-    /// Datagrams lost in this machine, by reason; empty where none are served.
-    #[serde(default)]
-    pub datagrams_lost: Vec<(String, u64)>,
 }
 
 impl Totals {

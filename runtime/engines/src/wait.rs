@@ -14,14 +14,9 @@ pub mod port;
 pub mod select;
 pub mod uring;
 
-use seam::Datagrams;
-
 use crate::axes::Wait;
 use crate::common::Common;
-use crate::context::WorkerContext;
-use crate::datagrams;
 use crate::fault::Fault;
-use crate::member::Member;
 use crate::parts::readiness::Readiness;
 use mechanism::Mechanism;
 use parked::parking::ParkedConnections;
@@ -32,9 +27,6 @@ use port::completion_port::CompletionPort;
 /// # Errors
 /// The kernel refuses a resource.
 pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
-    if let Some(service) = common.host.datagrams {
-        return Ok(Box::new(DatagramLoop(service)));
-    }
     Ok(match common.shape.wait {
         Wait::Blocking => Box::new(blocking::Blocking),
         Wait::Select => Box::new(Readiness::<select::Waiter>::new()),
@@ -46,13 +38,4 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         }
         Wait::Port => Box::new(CompletionPort::new(common)?),
     })
-}
-
-/// Workers with a socket for datagrams each.
-struct DatagramLoop<'a>(&'a dyn Datagrams<State = ()>);
-
-impl Mechanism for DatagramLoop<'_> {
-    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
-        datagrams::serve(context, self.0)
-    }
 }

@@ -18,7 +18,7 @@ use sys::process::Pid;
 use crate::padded::Padded;
 
 pub use settings::Settings;
-pub use slot::{Doing, LATE_EDGES_NS, Loss, Refusal, Slot, SlotState, Tally};
+pub use slot::{Doing, LATE_EDGES_NS, Refusal, Slot, SlotState, Tally};
 pub use throttle::Throttle;
 
 /// The phase of the whole server. It only advances; draining workers read it each turn.

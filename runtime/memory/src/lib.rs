@@ -32,7 +32,7 @@ mod sync;
 
 #[cfg(not(loom))]
 pub use board::{
-    Board, Doing, LATE_EDGES_NS, Loss, Phase, Refusal, Settings, Slot, SlotState, Tally, Throttle,
+    Board, Doing, LATE_EDGES_NS, Phase, Refusal, Settings, Slot, SlotState, Tally, Throttle,
     Totals, Turnover,
 };
 pub use buffer::Buffer;

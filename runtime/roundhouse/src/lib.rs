@@ -19,7 +19,6 @@
 //! | answer frames of fixed or announced length | [`FixedFrames`], [`PrefixedFrames`] |
 //! | answer HTTP/1.1 | [`http()`] |
 //! | do anything else with bytes and time | [`Service`] |
-//! | answer datagrams | [`datagrams`], or [`udp()`] with [`Datagrams`] |
 //! | keep state that workers share, be they threads or processes | [`share!`], [`shared`] |
 //! | talk to pages of browsers | [`Server::websocket`] |
 //! | serve as a program | [`main`](main()), [`Server::main`] |
@@ -35,7 +34,6 @@ mod http;
 mod messages;
 mod serve;
 pub mod sim;
-mod udp;
 
 pub use engines::{Fault, Refused, Report};
 pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
@@ -43,9 +41,8 @@ pub use http::{
     Http, HttpRequest, HttpResponse, HttpSession, SlowRequest, http, http_offload, http_with,
 };
 pub use messages::{After, Handler, Messages, ReplyBuffer, lines};
-pub use seam::{Datagrams, Service, share};
+pub use seam::{Service, share};
 pub use serve::{Server, ServerHandle, main};
-pub use udp::{Answers, Udp, datagrams, udp};
 pub use wire::websocket::{MessageKind, WebSocketOptions};
 
 /// State that all workers share, in safe Rust: counters, tables, maps, logs, snapshots.
@@ -64,14 +61,14 @@ pub mod prelude {
     pub use std::process::ExitCode;
 
     pub use seam::{
-        Closed, Cx, DatagramLimits, Datagrams, Event, Instant, Limits, Out, Peer, Replies, Service,
-        SessionId, Share, Step, Then, WorkerId, share,
+        Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Share, Step, Then,
+        WorkerId, share,
     };
 
     pub use crate::shared::*;
     pub use crate::{
         After, Cut, FixedFrames, Frames, HttpRequest, HttpResponse, Lines, MessageKind,
-        PrefixedFrames, ReplyBuffer, Server, WebSocketOptions, datagrams, http, http_offload,
-        http_with, lines, udp,
+        PrefixedFrames, ReplyBuffer, Server, WebSocketOptions, http, http_offload, http_with,
+        lines,
     };
 }

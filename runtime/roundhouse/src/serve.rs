@@ -18,7 +18,7 @@ use engines::{
     Started,
 };
 use memory::Region;
-use seam::{Datagrams, Service, Share};
+use seam::{Service, Share};
 use server::certificate::{self, CertificateArgs, Certificates};
 use server::{Beside, ServerArgs, ServiceInstance, config};
 use wire::websocket::WebSocketOptions;
@@ -39,9 +39,6 @@ struct Flags {
     #[command(flatten)]
     server: ServerArgs,
 }
-
-/// The datagrams of a service and its state.
-type Bind<S> = for<'a> fn(&'a S, &'a <S as Service>::State) -> Box<dyn Datagrams<State = ()> + 'a>;
 
 /// A service and how it is served.
 ///
@@ -64,7 +61,6 @@ type Bind<S> = for<'a> fn(&'a S, &'a <S as Service>::State) -> Box<dyn Datagrams
 #[derive(Debug)]
 pub struct Server<S: Service> {
     service: Arc<S>,
-    datagrams: Option<Bind<S>>,
     websocket: Option<WebSocketOptions>,
     certificate: CertificateArgs,
     pushes: bool,
@@ -86,7 +82,6 @@ impl<S: Service + Send + 'static> Server<S> {
         let on_ready = |_| {};
         Server {
             service,
-            datagrams: None,
             websocket,
             certificate,
             pushes: false,
@@ -96,11 +91,6 @@ impl<S: Service + Send + 'static> Server<S> {
             seed,
             drain,
         }
-    }
-
-    /// A server of what `bind` makes of `service`, which has no connections.
-    pub(crate) fn of_datagrams(service: S, bind: Bind<S>) -> Server<S> {
-        Server { datagrams: Some(bind), ..Server::new(service) }
     }
 
     /// Clients speak WebSocket (RFC 6455), such as pages of browsers; a program does so by
@@ -255,8 +245,7 @@ impl<S: Service + Send + 'static> Server<S> {
         };
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
         let websocket = websocket.or_else(|| self.websocket.clone());
-        let datagrams = self.datagrams.map(|bind| bind(&self.service, &state));
-        let beside = Beside { datagrams: datagrams.as_deref(), ..Beside::default() };
+        let beside = Beside::default();
         let served = flags.run_layered(&shape, &instance, websocket, beside, &mut NoStateStore);
         served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
     }
@@ -308,11 +297,9 @@ impl<S: Service + Send + 'static> Server<S> {
             .address
             .clone()
             .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
-        let datagrams = self.datagrams.map(|bind| bind(&self.service, state));
         let host = Host {
             assets: &Assets::default(),
             address: address.into(),
-            datagrams: datagrams.as_deref(),
             extra: None,
             verbose: false,
             timer: false,
@@ -342,11 +329,6 @@ impl<S: Service + Send + 'static> Server<S> {
     }
 
     fn check(&self, shape: &Shape) -> Result<(), Fault> {
-        let is_layered = self.websocket.is_some() || self.certificate.is_set();
-        if is_layered && self.datagrams.is_some() {
-            let why = "expected a service of connections for WebSocket or TLS, found datagrams";
-            return Err(refused(why.to_owned()));
-        }
         if !self.pushes || shape.carries() {
             return Ok(());
         }

@@ -4,11 +4,10 @@ use core::time::Duration;
 
 use ::sim::{chunking, determinism};
 use memory::Region;
-use seam::{Datagrams, Service, Share};
+use seam::{Service, Share};
 
 pub use ::sim::laws;
 pub use ::sim::{Act, Case, Client, End, Faults, Golden, Heard, Script, Transcript, run, seeds};
-pub use ::sim::{DatagramNet, DatagramRun};
 
 /// Clients of a run for the law of determinism, and the time between their starts.
 const CLIENTS: u32 = 3;
@@ -52,42 +51,6 @@ pub fn check<S: Service>(service: &S, script: &str, count: u64) {
         seed,
     };
     determinism(service, fresh, count, wild);
-}
-
-/// Plays `clients`, each a list of datagrams, against `service` over a network that loses,
-/// duplicates and reorders, under `count` seeds: the replies keep the limits, the same seed gives
-/// the same datagrams twice, and `judge` agrees with what the clients heard.
-///
-/// ```
-/// use roundhouse::prelude::*;
-/// use std::net::SocketAddr;
-///
-/// struct Echo;
-///
-/// impl Datagrams for Echo {
-///     type State = ();
-///
-///     fn receive(&self, _: &Cx<'_, ()>, from: SocketAddr, it: &[u8], out: &mut Replies) {
-///         out.send(from, it);
-///     }
-/// }
-///
-/// let said = vec![b"one".to_vec(), b"two".to_vec()];
-/// roundhouse::sim::check_datagrams(&Echo, &[said.clone()], 50, |run| {
-///     let is_echo = run.heard[0].iter().all(|heard| said.contains(heard));
-///     if is_echo { Ok(()) } else { Err("expected what the client said".to_owned()) }
-/// });
-/// ```
-///
-/// # Panics
-/// As [`check`].
-pub fn check_datagrams<D: Datagrams>(
-    service: &D,
-    clients: &[Vec<Vec<u8>>],
-    count: u64,
-    judge: impl Fn(&DatagramRun) -> Result<(), String>,
-) {
-    ::sim::check_datagrams(service, fresh::<D::State>, clients, count, judge);
 }
 
 /// A state for one run.

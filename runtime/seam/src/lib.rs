@@ -12,15 +12,12 @@
 //!        -> (job? write?) until would-block -> wants -> reclaim
 //! ```
 //!
-//! A [`Datagrams`] is the same for datagrams: no connection, one call for each.
-//!
 //! The surprising thing: readiness ("may I write?") and completion ("it is written") are both
 //! absent. Engines that write now call [`Conn::sent`]; engines that write later call
 //! [`Conn::landed`]; the service cannot tell the difference.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod conn;
-mod datagrams;
 mod effects;
 mod ids;
 mod out;
@@ -31,7 +28,6 @@ mod share;
 
 pub use clock::{Instant, WallClock};
 pub use conn::{Conn, PushRefused, Wants};
-pub use datagrams::{DatagramLimits, Datagrams, Replies, Train};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};

@@ -15,7 +15,7 @@ use engines::{
     Renew, Report, Rings, Server, Shape, Started, StateStore, Tactics, Wait,
 };
 use memory::Region;
-use seam::{Datagrams, Service};
+use seam::Service;
 use sys::output::Output;
 use wire::websocket::WebSocketOptions;
 
@@ -62,8 +62,6 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
 /// Parts of a server beside its service and its state.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
-    /// The datagrams that are served instead of connections; the service then has none.
-    pub datagrams: Option<&'a dyn Datagrams<State = ()>>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
     /// Descriptors that a successor inherits in addition to the listeners and the state.
@@ -84,9 +82,6 @@ impl ServerArgs {
         beside: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
-        if beside.datagrams.is_some() {
-            self.refuse_layers(true, "this service has datagrams and no connections")?;
-        }
         let service = Arc::clone(instance.service);
         let certificates = Certificates::new(&self.certificate, std::iter::empty());
         let protocols = if websocket.is_some() { certificate::HTTP } else { &[] };
@@ -116,7 +111,7 @@ impl ServerArgs {
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        Beside { datagrams, extra, others, renew }: Beside<'_>,
+        Beside { extra, others, renew }: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         let watch = &self.watch;
@@ -127,7 +122,6 @@ impl ServerArgs {
         let host = Host {
             assets: instance.assets,
             address: self.address(instance.port),
-            datagrams,
             extra,
             verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,

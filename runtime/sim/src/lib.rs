@@ -9,9 +9,6 @@
 //!
 //! A [`seam::PacedSource`] is driven by [`play_paced`], and held to its laws by [`paced_laws`].
 //!
-//! A [`seam::Datagrams`] is played over a network that loses, duplicates and reorders by
-//! [`check_datagrams`].
-//!
 //! A [`Talk`] is one connection without a network, for exact replies.
 //!
 //! The surprising thing: the simulated engine is meaner than the real ones. It writes at once or
@@ -23,7 +20,6 @@
 mod check;
 mod clients;
 mod connection;
-mod datagrams;
 mod fuzz;
 mod golden;
 pub mod laws;
@@ -36,7 +32,6 @@ mod transcript;
 mod world;
 
 pub use check::{Case, check, find, seeds};
-pub use datagrams::{DatagramNet, DatagramRun, check_datagrams, play_datagrams};
 pub use fuzz::fuzz;
 pub use golden::{BadGolden, Golden};
 pub use laws::{chunking, determinism};

@@ -34,7 +34,6 @@ pub(crate) fn server<'a, S: Service>(
     let host = Host {
         assets,
         address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
-        datagrams: None,
         extra: None,
         verbose: false,
         timer: false,

@@ -1,9 +1,6 @@
 //! Datagrams received many at a time (recvmmsg(2)), each with the kernel's time of arrival
 //! (`SO_TIMESTAMPNS`).
 //!
-//! With [`Udp::set_gro`] the kernel joins datagrams of one length from one sender, and a letter has
-//! all of them.
-//!
 //! These times are those of the wall clock, and on the loopback device and a `veth` pair they are
 //! taken within the sender's call. So they show when a datagram left, no matter when the receiver
 //! runs.
@@ -16,23 +13,18 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::{Udp, address};
 use crate::call::{check, uninterrupted};
 
-/// The size of the buffer for control messages: a time takes 16 bytes of header and 16 of value, a
-/// segment's length 16 and 8.
+/// The size of the buffer for control messages: a time takes 16 bytes of header and 16 of value.
 const CONTROL: usize = 64;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// One received datagram, or several that the kernel has joined.
+/// One received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Letter<'m> {
     /// Its bytes, truncated to the room of [`Mail::new`].
     pub bytes: &'m [u8],
-    /// Bytes are missing.
-    pub is_cut: bool,
-    /// The length of each datagram but the last; 0: there is one.
-    pub segment: usize,
     /// The sender.
     pub from: SocketAddr,
     /// The kernel's time of arrival, in nanoseconds of the wall clock; 0 if missing.
@@ -42,26 +34,11 @@ pub struct Letter<'m> {
 impl<'m> Letter<'m> {
     /// A letter from the parts that the kernel returns; `None` if the sender has no address.
     #[inline]
-    pub(crate) fn of(
-        bytes: &'m [u8],
-        name: &[u8],
-        control: &[u8],
-        flags: libc::c_int,
-    ) -> Option<Letter<'m>> {
+    pub(crate) fn of(bytes: &'m [u8], name: &[u8], control: &[u8]) -> Option<Letter<'m>> {
         let from = address::read(name)?;
-        let mut letter =
-            Letter { bytes, is_cut: flags & libc::MSG_TRUNC != 0, segment: 0, from, came_ns: 0 };
+        let mut letter = Letter { bytes, from, came_ns: 0 };
         letter.read_control(control);
         Some(letter)
-    }
-
-    /// Each datagram.
-    #[inline]
-    pub fn datagrams(&self) -> impl Iterator<Item = &'m [u8]> + use<'m> {
-        let (bytes, len) = (self.bytes, self.bytes.len());
-        let segment = if self.segment == 0 { len } else { self.segment };
-        let count = if len == 0 { 1 } else { len.div_ceil(segment) };
-        (0..count).map(move |at| &bytes[at * segment..len.min((at + 1) * segment)])
     }
 
     /// Reads the control messages: each has its length (8 bytes), level (4) and type (4), then its
@@ -82,9 +59,6 @@ impl<'m> Letter<'m> {
             let found = number(control, 8);
             if found == kind(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
                 self.came_ns = number(control, 16) * 1_000_000_000 + number(control, 24);
-            } else if found == kind(libc::SOL_UDP, libc::UDP_GRO) {
-                // An int of positive value.
-                self.segment = (number(control, 16) & 0xffff) as usize;
             }
             control = control.get(len.next_multiple_of(8)..).unwrap_or_default();
         }
@@ -145,17 +119,9 @@ impl Mail {
     /// Receives the waiting datagrams, as many as there is room for; never blocks.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing waits.
+    /// `WouldBlock` when nothing waits; an error that an earlier send caused, such as
+    /// `ConnectionRefused`.
     pub fn receive(&mut self, socket: &Udp) -> io::Result<impl Iterator<Item = Letter<'_>>> {
-        let count = self.fetch(socket)?;
-        Ok((0..count).filter_map(|at| self.letter(at)))
-    }
-
-    /// The same; returns the number of letters, for [`Mail::letter`].
-    ///
-    /// # Errors
-    /// As [`Mail::receive`]; an error that an earlier send caused, such as `ConnectionRefused`.
-    pub fn fetch(&mut self, socket: &Udp) -> io::Result<usize> {
         for header in &mut self.headers[..self.used] {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
             header.msg_hdr.msg_controllen = CONTROL as _;
@@ -169,13 +135,14 @@ impl Mail {
             check(unsafe { libc::recvmmsg(fd, start, len, flags as _, std::ptr::null_mut()) })
         });
         self.used = count.as_ref().map_or(0, |count| *count as usize);
-        count.map(|count| count as usize)
+        count?;
+        Ok((0..self.used).filter_map(|at| self.letter(at)))
     }
 
     /// The letter `at` of the last receive; `None` beyond its number, and for a sender without an
     /// address.
     #[inline]
-    pub fn letter(&self, at: usize) -> Option<Letter<'_>> {
+    fn letter(&self, at: usize) -> Option<Letter<'_>> {
         let header = self.headers[..self.used].get(at)?;
         let len = (header.msg_len as usize).min(self.room);
         let bytes = &self.bytes[at * self.room..at * self.room + len];
@@ -187,7 +154,7 @@ impl Mail {
             std::slice::from_raw_parts(start, name_len)
         };
         let control = &self.controls[at].0[..CONTROL.min(message.msg_controllen as _)];
-        Letter::of(bytes, name, control, message.msg_flags)
+        Letter::of(bytes, name, control)
     }
 }
 
@@ -224,39 +191,15 @@ mod tests {
     }
 
     #[test]
-    fn joined_datagrams_are_told_apart_and_cut_ones_are_known() {
+    fn empty_datagrams_arrive_and_long_ones_are_cut() {
         let (sender, receiver, to) = pair();
-        receiver.set_gro(true).unwrap();
-        let mut batch = crate::udp::Batch::default();
-        let sent = batch.send(&sender, |filling| {
-            filling.datagram(to);
-            filling.piece(b"aaaabbbbcc");
-            filling.segment(4);
-            filling.datagram(to);
-            filling.piece(b"");
-            filling.datagram(to);
-            filling.piece(&[7; 100]);
-        });
-        assert_eq!(sent.count, 3);
-        let (mut mail, mut heard, mut letters) = (Mail::new(8, 64), Vec::new(), 0);
-        while heard.len() < 5 && receiver.wait_readable(Duration::from_secs(10)).unwrap() {
-            for letter in mail.receive(&receiver).unwrap() {
-                letters += 1;
-                heard.extend(letter.datagrams().map(|it| (it.to_vec(), letter.is_cut)));
-            }
+        sender.send_to(b"", to, false).unwrap();
+        sender.send_to(&[7; 100], to, false).unwrap();
+        let (mut mail, mut received) = (Mail::new(8, 64), Vec::new());
+        while received.len() < 2 && receiver.wait_readable(Duration::from_secs(10)).unwrap() {
+            let letters = mail.receive(&receiver).unwrap();
+            received.extend(letters.map(|letter| letter.bytes.to_vec()));
         }
-        let whole = |text: &[u8]| (text.to_vec(), false);
-        let seven = (vec![7; 64], true);
-        assert_eq!(heard, [whole(b"aaaa"), whole(b"bbbb"), whole(b"cc"), whole(b""), seven]);
-        assert_eq!(letters, 3, "the kernel did not join them");
-        // Without it the same bytes come one by one.
-        receiver.set_gro(false).unwrap();
-        batch.send(&sender, |filling| {
-            filling.datagram(to);
-            filling.piece(b"aaaabbbbcc");
-            filling.segment(4);
-        });
-        assert!(receiver.wait_readable(Duration::from_secs(10)).unwrap());
-        assert_eq!(mail.receive(&receiver).unwrap().next().unwrap().bytes, b"aaaa");
+        assert_eq!(received, [vec![], vec![7; 64]]);
     }
 }

@@ -91,11 +91,10 @@ impl<C: Crew> Supervisor<'_, C> {
         }
     }
 
-    /// Whether neither a connection is open nor a datagram or stream may be in progress.
+    /// Whether neither a connection is open nor a stream may be in progress.
     fn is_vacant(&self) -> bool {
         let common = self.common;
-        let has_others = common.extra.is_some() || common.listeners.are_datagrams;
-        !has_others && !self.has_queue() && common.board.open_total() == 0
+        common.extra.is_none() && !self.has_queue() && common.board.open_total() == 0
     }
 
     /// Keeps new clients out; drains as soon as the queue is empty.
@@ -104,14 +103,6 @@ impl<C: Crew> Supervisor<'_, C> {
         // A successor, or the next server of a service manager, accepts from the same listeners.
         let is_followed = self.takeover.successor.is_some() || self.takeover.handed_over.is_some();
         let are_ours = !is_followed && !listeners.is_lent;
-        if are_ours && listeners.are_datagrams {
-            // Workers answer what the sockets hold; a locked filter only makes that longer.
-            for socket in &listeners.sockets {
-                let _ = socket::deafen_datagrams(socket);
-            }
-            self.enter(Phase::Draining, self.drain());
-            return;
-        }
         let shut_out = || match &listeners.file {
             // Nobody connects to a path that is gone.
             Some(file) => {

@@ -1,6 +1,6 @@
 //! Samples of the server.
 
-use memory::{LATE_EDGES_NS, Loss, Refusal, Slot, SlotState};
+use memory::{LATE_EDGES_NS, Refusal, Slot, SlotState};
 use seam::Instant;
 use sys::process;
 use sys::socket;
@@ -50,7 +50,6 @@ impl<C: Crew> Supervisor<'_, C> {
         let named = Refusal::ALL.iter().map(|why| why.name().to_owned());
         totals.refused = named.zip(refused).collect();
         totals.refused.push(("other".to_owned(), refusals.saturating_sub(known)));
-        totals.datagrams_lost = self.lost();
         Sample {
             schema: SCHEMA,
             at_ns: now.ns(),
@@ -158,14 +157,6 @@ impl<C: Crew> Supervisor<'_, C> {
             settings: in_force.rows(),
             edition: self.common.board.edition(),
         }
-    }
-
-    /// Datagrams lost, by reason, where datagrams are served.
-    fn lost(&self) -> Vec<(String, u64)> {
-        let common = self.common;
-        let sum = |why: Loss| common.board.slots().map(|slot| slot.lost(why)).sum();
-        let all = Loss::ALL.iter().filter(|_| common.listeners.are_datagrams);
-        all.map(|why| (why.name().to_owned(), sum(*why))).collect()
     }
 
     pub(super) fn queue(&self) -> Queue {

@@ -110,31 +110,6 @@ impl Refusal {
     }
 }
 
-/// Why a datagram was lost in this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum Loss {
-    /// The kernel had no room in the receive buffer, or found it broken.
-    Buffer,
-    /// It was longer than the service takes, and was not delivered.
-    TooLong,
-    /// It was a reply beyond the limits of waiting output, or of a datagram.
-    Queue,
-    /// It was a reply that the kernel refused to send.
-    Unsent,
-}
-
-impl Loss {
-    /// All of them.
-    pub const ALL: &[Self] = &[Self::Buffer, Self::TooLong, Self::Queue, Self::Unsent];
-
-    /// Its name in metrics.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        ["receive_buffer", "too_long", "send_queue", "send_error"][self as usize]
-    }
-}
-
 /// Upper edges of the lateness buckets, in ns; the last bucket has none.
 pub const LATE_EDGES_NS: [u64; 7] =
     [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 500_000_000];
@@ -203,7 +178,6 @@ pub struct Slot {
     /// The sum of all recorded lateness.
     pub late_ns: Tally,
     refusals: [Tally; Refusal::ALL.len()],
-    losses: [Tally; Loss::ALL.len()],
     /// Counts of deadlines and sweeps by lateness.
     late: [AtomicU32; LATE_EDGES_NS.len() + 1],
 }
@@ -293,20 +267,6 @@ impl Slot {
         self.refusals[why as usize].read()
     }
 
-    /// Counts datagrams that were lost. Only the slot's worker may.
-    #[inline]
-    pub fn lose(&self, why: Loss, count: u64) {
-        if count > 0 {
-            self.losses[why as usize].add(count);
-        }
-    }
-
-    /// The number of datagrams lost for that reason.
-    #[must_use]
-    pub fn lost(&self, why: Loss) -> u64 {
-        self.losses[why as usize].read()
-    }
-
     /// Counts an action that was due `late_ns` ago and is done now. Only the slot's worker may.
     pub fn note_late(&self, late_ns: u64) {
         let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
@@ -379,8 +339,6 @@ mod tests {
         slot.refuse(Refusal::Exhausted);
         let counts: Vec<u64> = Refusal::ALL.iter().map(|why| slot.refusals(*why)).collect();
         assert_eq!((counts, slot.refused.read()), (vec![1, 2, 0, 0], 3));
-        Loss::ALL.iter().for_each(|why| slot.lose(*why, *why as u64));
-        assert!(Loss::ALL.iter().all(|why| slot.lost(*why) == *why as u64));
         for late in [0, LATE_EDGES_NS[0], LATE_EDGES_NS[0] + 1, u64::MAX] {
             slot.note_late(late);
         }

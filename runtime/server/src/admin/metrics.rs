@@ -188,11 +188,6 @@ fn connections(tables: &mut Tables, status: &ServerStatus) {
     }
     let answered = vec![(one("service", &status.service), totals.answered as f64)];
     tables.counters("requests", "Requests, or the service's messages, answered", answered);
-    let lost = totals.datagrams_lost.iter();
-    let lost: Vec<_> = lost.map(|(why, count)| (one("reason", why), *count as f64)).collect();
-    if !lost.is_empty() {
-        tables.counters("datagrams_lost", "Datagrams lost in this machine", lost);
-    }
     tables.counter("received_bytes", "Bytes received", totals.bytes_in as f64);
     tables.counter("sent_bytes", "Bytes that the kernel took for sending", totals.bytes_out as f64);
 }
