@@ -1,12 +1,11 @@
-//! `roundhouse serve stock`: the flags of both markets.
+//! `roundhouse serve stock`: the flags of the market.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ::stock::{Durability, Index, Lock, MarketKind, Options, Order, Reads};
+use ::stock::{Durability, Index, Lock, Options, Order, Reads};
 use anyhow::Result;
-use engines::Refused;
 use market::{MarketOptions, OrderWork, StoreAddress};
 use server::ServerArgs;
 use wire::conf::span;
@@ -16,10 +15,6 @@ use wire::framing::Framing;
 #[derive(clap::Args)]
 #[command(mut_arg("port", |arg| arg.default_value("6000")))]
 pub struct Args {
-    /// The market: shares (clients trade with the server, `buy ID N`), orders (with each other, by
-    /// limit orders, `buy ID N PRICE`; nothing is saved)
-    #[arg(long, default_value_t, value_name = "MARKET")]
-    market: MarketKind,
     /// The file of stocks, a line `ID LEFT PRICE` each; orders are saved in it [default: ten
     /// built-in stocks, which are not saved]
     #[arg(long, value_name = "FILE")]
@@ -67,39 +62,11 @@ pub struct Args {
 
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if args.market == MarketKind::Orders {
-        args.refuse_flags()?;
-    }
     let Args { framing, order, lock, durability, .. } = args;
     let limits = Options::default().limits;
     let work = args.work.steps();
     let service = Options { framing, order, lock, durability, work, limits };
-    if args.market == MarketKind::Orders {
-        return market::serve_exchange(&args.server, args.data.as_deref(), service, crate::grammar);
-    }
     let Args { index, data, save_every, log_keep, replicate, read, .. } = args;
     let options = MarketOptions { service, index, data, save_every, log_keep, replicate, read };
     market::serve(&args.server, &options, crate::grammar)
-}
-
-impl Args {
-    /// Refuses flags that belong to the other market.
-    fn refuse_flags(&self) -> Result<(), Refused> {
-        let flags = [
-            ("--index", self.index != Index::default()),
-            ("--order", self.order != Order::default()),
-            ("--lock", self.lock != Lock::default()),
-            ("--save-every", self.save_every.is_some()),
-            ("--durability", self.durability != Durability::default()),
-            ("--replicate", self.replicate.is_some()),
-            ("--read", self.read.is_some()),
-        ];
-        match flags.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) => Err(Refused(format!(
-                "{flag} belongs to --market shares: a market of orders has a lock and levels of \
-                 prices for each stock, and saves nothing; leave it out"
-            ))),
-            None => Ok(()),
-        }
-    }
 }

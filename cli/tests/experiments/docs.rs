@@ -82,7 +82,6 @@ pages! {
     own_service: "docs/own-service.md";
     config: "docs/config.md";
     durability: "docs/durability.md";
-    market: "docs/market.md";
     path: "docs/path.md";
     first_race: "docs/tutorials/first-race.md";
     streaming: "docs/tutorials/streaming.md";

@@ -76,11 +76,11 @@ fn sockets(pid: Pid) -> HashSet<PathBuf> {
 }
 
 /// The least number of kills in a storm.
-pub const KILLS_MIN: usize = 3;
+const KILLS_MIN: usize = 3;
 
 /// Kills a random worker every few milliseconds for a while; on a busy machine until a few have
 /// died. Each is stopped first, and its sockets beside the supervisor's counted.
-pub fn kill_workers(server: &Server, seed: u64) -> Kills {
+fn kill_workers(server: &Server, seed: u64) -> Kills {
     let mut rng = Rng::new(seed);
     let begin = Instant::now();
     let mut kills = Kills::default();

@@ -23,7 +23,6 @@ mod jobs;
 mod manager;
 mod market;
 mod nodes;
-mod orders;
 mod overflow;
 mod pace;
 mod probe;
@@ -74,7 +73,6 @@ groups! { $
         probe: random_scripts, pipelined_bursts, half_close, deadlines,
             one_state_for_all_workers, everyone_hears_of_the_drain;
         stock: golden_sessions;
-        orders: clients_trade_with_each_other;
         storm: reset_storm, who_never_closes_is_cut, churn;
         crash: supervisor_killed;
         durable: killed_again_and_again;
@@ -170,7 +168,6 @@ groups! { $
             all_workers_killed_at_once, a_killed_worker_is_replaced,
             saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
         durable: committer_and_workers_killed;
-        orders: workers_killed_in_the_middle_of_orders;
         status: a_death_is_told_with_its_reason;
     }
 

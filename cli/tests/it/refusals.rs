@@ -46,6 +46,7 @@ fn unknown_words() {
     check_refused("--index tree", &["--index expects one of hash", "red-black", "`tree`"]);
     check_refused("--no-such-flag", &["--no-such-flag"]);
     check_refused("--drain soon", &["soon"]);
+    check_refused("--work 2s", &["expected a time to 1s such as 20us"]);
 }
 
 #[test]

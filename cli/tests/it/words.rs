@@ -5,7 +5,8 @@ use crate::harness::ms;
 
 /// Each connection and each request, in the words of the course.
 pub fn verbose(arm: &Arm) {
-    let server = arm.book("1 10 100\n").with(&["--verbose"]).start();
+    let server = arm.book("1 10 100\n").with(&["--verbose", "--work", "5us"]).start();
+    server.says("steps, here about");
     let mut client = server.client();
     client.send("show\n");
     client.block();

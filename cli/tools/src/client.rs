@@ -14,12 +14,11 @@ mod terminal;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use ::stock::command::{self, Commands};
+use ::stock::command;
 use anyhow::{Context, Result};
 use engines::Refused;
 use language::{eprintln, info};
 use load::Target;
-use load::script::OrderBooks;
 use load::tls::Stream;
 use wire::framing::Framing;
 
@@ -83,8 +82,7 @@ fn open(at: &Target, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)
 
 /// Answers the lines of a script.
 fn answer(at: &Target, framing: Option<Framing>, lines: &mut dyn BufRead) -> Result<()> {
-    let (mut link, book) = open(at, framing)?;
-    let table = book.map_or(command::SHARES, |book| table(&book));
+    let (mut link, _) = open(at, framing)?;
     let mut stdout = io::stdout().lock();
     let paint = stdout.is_terminal().then(Paint::for_terminal);
     let mut line = Vec::new();
@@ -99,7 +97,7 @@ fn answer(at: &Target, framing: Option<Framing>, lines: &mut dyn BufRead) -> Res
         }
         let is_exit = words == b"exit";
         let text = match words {
-            b"help" => help(table),
+            b"help" => help(),
             _ => match link.ask(&line, &mut |waiting| info!("roundhouse client: {waiting}")) {
                 Ok(text) => text,
                 // Some servers answer `exit` by closing, ours too in line framing.
@@ -119,14 +117,9 @@ fn answer(at: &Target, framing: Option<Framing>, lines: &mut dyn BufRead) -> Res
     }
 }
 
-/// The commands of the market whose `show` gave this book.
-fn table(book: &[u8]) -> Commands {
-    if OrderBooks::are_listed(book) { command::ORDERS } else { command::SHARES }
-}
-
 /// The list of commands. It is the client's own, because not all servers know `help`.
-fn help(table: Commands) -> Vec<u8> {
+fn help() -> Vec<u8> {
     let mut text = Vec::new();
-    command::help(table, &mut text);
+    command::help(&mut text);
     text
 }

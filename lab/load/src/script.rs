@@ -12,14 +12,12 @@ mod http;
 mod ledger;
 mod line;
 mod listing;
-mod orders;
 mod receipts;
 mod stock;
 
 pub use echo::Echo;
 pub use http::{Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, har, urls};
 pub use line::{Line, LineOptions};
-pub use orders::OrderBooks;
 pub use receipts::{ReceiptFile, Receipts};
 pub use stock::{SHOW, Stock, StockOptions};
 

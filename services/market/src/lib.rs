@@ -9,7 +9,6 @@
 //!   common_log    the log of several nodes, and the committer of this one
 //!   cluster_view  the other nodes and the store, in memory that all workers share
 //!   market_store  saves the book, and reports on the market
-//!   exchange      the second market, in which clients trade with each other
 //!   history       the orders of a log, which may be in use
 //!   order_work    computation that an order costs besides the market
 //! ```
@@ -21,7 +20,6 @@
 mod book_file;
 mod cluster_view;
 mod common_log;
-mod exchange;
 pub mod history;
 mod kept;
 mod market_store;
@@ -31,7 +29,6 @@ mod order_work;
 
 pub use cluster::StoreAddress;
 pub use cluster_view::{ClusterView, NamedNumbers};
-pub use exchange::serve_exchange;
 pub use kept::{KeptMarket, serve};
 pub use market_store::MarketStore;
 pub use options::MarketOptions;

@@ -69,18 +69,6 @@ pub enum Durability {
     Sync,
 }
 
-/// The kind of market.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
-#[display("{}", self.name())]
-pub enum MarketKind {
-    /// The server has shares of each stock: clients buy from it and sell to it.
-    #[default]
-    Shares,
-    /// The server has an order book for each stock: clients buy from each other
-    /// ([`crate::orders`]).
-    Orders,
-}
-
 /// Where `show` reads a market that several nodes serve.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
 #[display("{}", self.name())]
@@ -133,7 +121,6 @@ choices! {
         RedBlack = "red-black", Sorted = "sorted";
     Lock "--lock": Snapshot = "snapshot", PerStock = "per-stock", Global = "global";
     Durability "--durability": None = "none", Os = "os", Sync = "sync";
-    MarketKind "--market": Shares = "shares", Orders = "orders";
     Reads "--read": Strict = "strict", Local = "local";
 }
 
@@ -180,7 +167,6 @@ mod tests {
         check(&Index::ALL, Index::name);
         check(&Lock::ALL, Lock::name);
         check(&Durability::ALL, Durability::name);
-        check(&MarketKind::ALL, MarketKind::name);
         check(&Reads::ALL, Reads::name);
         let message = "preorder".parse::<Order>().expect_err("refused").to_string();
         assert_eq!(message, "--order expects one of file, sorted, pre-order, found `preorder`");

@@ -1,21 +1,21 @@
-//! The requests of the stock protocol, as one table for each market.
+//! The requests of the stock protocol, as one table.
 //!
-//! Only [`SHARES`] and [`ORDERS`] name commands: parsing, `help`, the error for a wrong number of
-//! arguments and the shape of the reply follow from their rows, so a new command is a new row and a
-//! new [`ShareRequest`] or [`OrderRequest`].
+//! Only [`COMMANDS`] names commands: parsing, `help`, the error for a wrong number of arguments and
+//! the shape of the reply follow from its rows, so a new command is a new row and a new
+//! [`Request`].
 //!
 //! A request is one line of words separated by blanks. Parsing checks everything that the words
 //! alone can decide; the market decides whether a stock exists.
 
-use crate::book::{INT_MAX, LEFT_MAX};
+use crate::book::INT_MAX;
 use crate::trade::{Side, Trade};
 use std::fmt;
 use wire::decimal::{self, Bad};
 use wire::framing::Shape;
 
-/// A request to the market of shares.
+/// A request to the market.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShareRequest {
+pub enum Request {
     /// The whole book.
     Show,
     /// Buy from the server, or sell to it.
@@ -26,56 +26,12 @@ pub enum ShareRequest {
     Help,
 }
 
-/// A request to the market of orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OrderRequest {
-    /// The whole book.
-    Show,
-    /// A request to the order book of stock `id`.
-    OfStock {
-        /// 1 to [`INT_MAX`].
-        id: u32,
-        /// The action there.
-        request: BookRequest,
-    },
-    /// End the connection.
-    Exit,
-    /// The list of commands.
-    Help,
-}
-
-/// A request to one order book.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BookRequest {
-    /// Buy or sell `count` from or to another client, at `price` or better.
-    Limit {
-        /// Whether it buys.
-        side: Side,
-        /// 1 to [`INT_MAX`].
-        count: u32,
-        /// 1 to [`INT_MAX`].
-        price: u32,
-    },
-    /// Take back what is open of an order.
-    Cancel {
-        /// From 1.
-        number: u64,
-    },
-    /// The state of an order.
-    State {
-        /// From 1.
-        number: u64,
-    },
-    /// The best prices.
-    Depth,
-}
-
 /// One row of the table.
 #[derive(Debug)]
 pub struct Command {
     /// The first word of the line.
     pub name: &'static str,
-    /// The parameters, all whole numbers from 1 to [`INT_MAX`], `NUMBER` to [`LEFT_MAX`].
+    /// The parameters, all whole numbers from 1 to [`INT_MAX`].
     pub params: &'static [&'static str],
     /// One line for `help`.
     pub about: &'static str,
@@ -83,79 +39,37 @@ pub struct Command {
     pub shape: Shape,
 }
 
-/// The commands of a market, in the order in which `help` lists them.
-pub type Commands = &'static [Command];
-
 /// The most parameters of a command.
-pub const PARAMS_MAX: usize = 3;
+const PARAMS_MAX: usize = 2;
 
-/// The requests of one market.
-pub trait Request: Sized + 'static {
-    /// Its commands.
-    const COMMANDS: Commands;
-    /// Makes the request of each command, in the same order, from the values of its parameters; the
-    /// remaining values are 0.
-    const MAKERS: &'static [fn([u64; PARAMS_MAX]) -> Self];
-}
+/// Makes the request of a command from its values; those that it lacks are 0.
+type Maker = fn([u64; PARAMS_MAX]) -> Request;
 
-/// Declares the table of a market: NAME [PARAMETERS] SHAPE ABOUT => REQUEST.
+/// Declares the table: NAME [PARAMETERS] SHAPE ABOUT => REQUEST.
 macro_rules! commands {
-    ($(#[$doc:meta])* $table:ident of $request:ident;
-     $($name:literal $params:tt $shape:ident $about:literal => $make:expr;)+) => {
-        $(#[$doc])*
-        pub const $table: Commands = &[$(Command {
+    ($($name:literal $params:tt $shape:ident $about:literal => $make:expr;)+) => {
+        /// The commands, in the order in which `help` lists them.
+        pub const COMMANDS: &[Command] = &[$(Command {
             name: $name,
             params: &$params,
             about: $about,
             shape: Shape::$shape,
         }),+];
 
-        impl Request for $request {
-            const COMMANDS: Commands = $table;
-            const MAKERS: &'static [fn([u64; PARAMS_MAX]) -> $request] = &[$($make),+];
-        }
+        const MAKERS: &[Maker] = &[$($make),+];
     };
 }
 
 commands! {
-    /// The commands of the market of shares, in which the server buys and sells.
-    SHARES of ShareRequest;
-    "show" [] Block "list every stock as ID LEFT PRICE" => |_| ShareRequest::Show;
+    "show" [] Block "list every stock as ID LEFT PRICE" => |_| Request::Show;
     "buy" ["ID", "N"] Line "buy N of stock ID, if that many are left" => |n| trade(Side::Buy, n);
     "sell" ["ID", "N"] Line "sell N of stock ID" => |n| trade(Side::Sell, n);
-    "help" [] Block "list the commands" => |_| ShareRequest::Help;
-    "exit" [] Line "end the connection" => |_| ShareRequest::Exit;
+    "help" [] Block "list the commands" => |_| Request::Help;
+    "exit" [] Line "end the connection" => |_| Request::Exit;
 }
 
-commands! {
-    /// The commands of the market of orders, in which clients buy from each other.
-    ORDERS of OrderRequest;
-    "show" [] Block "list every stock as ID BID ASK PRICE BUYING SELLING TRADED VALUE"
-        => |_| OrderRequest::Show;
-    "depth" ["ID"] Block "list the best prices of stock ID as SIDE PRICE N"
-        => |[id, ..]| of_stock(id, BookRequest::Depth);
-    "buy" ["ID", "N", "PRICE"] Line "buy N of stock ID, each for PRICE or less"
-        => |n| limit(Side::Buy, n);
-    "sell" ["ID", "N", "PRICE"] Line "sell N of stock ID, each for PRICE or more"
-        => |n| limit(Side::Sell, n);
-    "cancel" ["ID", "NUMBER"] Line "take back what is open of an order"
-        => |[id, number, _]| of_stock(id, BookRequest::Cancel { number });
-    "order" ["ID", "NUMBER"] Line "tell the state of an order"
-        => |[id, number, _]| of_stock(id, BookRequest::State { number });
-    "help" [] Block "list the commands" => |_| OrderRequest::Help;
-    "exit" [] Line "end the connection" => |_| OrderRequest::Exit;
-}
-
-fn trade(side: Side, [id, count, _]: [u64; PARAMS_MAX]) -> ShareRequest {
-    ShareRequest::Trade(Trade { side, id: id as u32, count: count as u32 })
-}
-
-fn limit(side: Side, [id, count, price]: [u64; PARAMS_MAX]) -> OrderRequest {
-    of_stock(id, BookRequest::Limit { side, count: count as u32, price: price as u32 })
-}
-
-fn of_stock(id: u64, request: BookRequest) -> OrderRequest {
-    OrderRequest::OfStock { id: id as u32, request }
+fn trade(side: Side, [id, count]: [u64; PARAMS_MAX]) -> Request {
+    Request::Trade(Trade { side, id: id as u32, count: count as u32 })
 }
 
 /// Why a line is not a request.
@@ -167,7 +81,7 @@ pub enum BadRequest<'a> {
     /// A line of HTTP: a page in a browser of this machine may post its orders after it.
     Http,
     /// The first word is not a command.
-    UnknownCommand { table: Commands, found: &'a [u8] },
+    UnknownCommand { found: &'a [u8] },
     /// Too few or too many words.
     WrongArity { command: &'static str, params: &'static [&'static str], found: usize },
     /// A word is not a number, zero, negative, or too great.
@@ -176,52 +90,51 @@ pub enum BadRequest<'a> {
 
 /// A line, read once.
 #[derive(Debug, Clone, Copy)]
-pub struct Parsed<'a, R> {
+pub struct Parsed<'a> {
     /// The shape of the reply, also if the line is no request.
     pub shape: Shape,
     /// The client's own number for the order; 0: none.
     pub number: u64,
     /// The request, or the first fault.
-    pub request: Result<R, BadRequest<'a>>,
+    pub request: Result<Request, BadRequest<'a>>,
 }
 
 /// The shape of the reply to `line`; clients need it to find the end of the reply.
-pub fn shape(table: Commands, line: &[u8]) -> Shape {
-    let at = words(line).next().and_then(|word| named(table, word));
-    at.map_or(Shape::Line, |at| table[at].shape)
+pub fn shape(line: &[u8]) -> Shape {
+    let at = words(line).next().and_then(named);
+    at.map_or(Shape::Line, |at| COMMANDS[at].shape)
 }
 
 /// Parses a line without its terminator. With `has_numbers` an order may end with `#NUMBER`.
-pub fn parse<R: Request>(line: &[u8], has_numbers: bool) -> Parsed<'_, R> {
-    let table = R::COMMANDS;
+pub fn parse(line: &[u8], has_numbers: bool) -> Parsed<'_> {
     let bad = |bad| Parsed { shape: Shape::Line, number: 0, request: Err(bad) };
     let mut words = words(line);
     let Some(found) = words.next() else { return bad(BadRequest::Empty) };
-    let Some(at) = named(table, found) else {
+    let Some(at) = named(found) else {
         return bad(match is_http(line) {
             true => BadRequest::Http,
-            false => BadRequest::UnknownCommand { table, found },
+            false => BadRequest::UnknownCommand { found },
         });
     };
-    let command = &table[at];
+    let command = &COMMANDS[at];
     let last = words.clone().last().filter(|_| has_numbers && command.is_order());
     let number = last.and_then(own_number);
     let count = words.clone().count() - usize::from(number.is_some());
-    let request = command.values(words, count).map(R::MAKERS[at]);
+    let request = command.values(words, count).map(MAKERS[at]);
     Parsed { shape: command.shape, number: number.unwrap_or(0), request }
 }
 
 /// Appends the reply to `help`: one line per command.
-pub fn help(table: Commands, out: &mut Vec<u8>) {
-    let usages: Vec<String> = table.iter().map(|command| command.usage().to_string()).collect();
+pub fn help(out: &mut Vec<u8>) {
+    let usages: Vec<String> = COMMANDS.iter().map(|command| command.usage().to_string()).collect();
     let width = usages.iter().map(String::len).max().unwrap_or(0);
-    for (command, usage) in table.iter().zip(&usages) {
+    for (command, usage) in COMMANDS.iter().zip(&usages) {
         out.extend_from_slice(format!("{usage:<width$}  {}\n", command.about).as_bytes());
     }
 }
 
-fn named(table: Commands, word: &[u8]) -> Option<usize> {
-    table.iter().position(|command| command.name.as_bytes() == word)
+fn named(word: &[u8]) -> Option<usize> {
+    COMMANDS.iter().position(|command| command.name.as_bytes() == word)
 }
 
 /// Whether a line is the first of an HTTP request, or its host.
@@ -234,11 +147,6 @@ fn is_http(line: &[u8]) -> bool {
 /// The number in `#NUMBER`, from 1.
 fn own_number(word: &[u8]) -> Option<u64> {
     decimal::parse(word.strip_prefix(b"#")?).ok().filter(|number| *number > 0)
-}
-
-/// The greatest value of a parameter.
-fn most(param: &str) -> u64 {
-    if param == "NUMBER" { LEFT_MAX } else { INT_MAX.into() }
 }
 
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
@@ -269,7 +177,7 @@ impl Command {
         let mut values = [0; PARAMS_MAX];
         for ((value, param), word) in values.iter_mut().zip(self.params).zip(words) {
             *value = match decimal::parse(word) {
-                Ok(value) if (1..=most(param)).contains(&value) => value,
+                Ok(value) if (1..=u64::from(INT_MAX)).contains(&value) => value,
                 Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => {
                     return Err(BadRequest::NotInRange { param, found: word });
                 }
@@ -314,9 +222,9 @@ impl fmt::Display for BadRequest<'_> {
             BadRequest::Http => f.write_str(
                 "expected a command, found a request of HTTP, as browsers send; closing",
             ),
-            BadRequest::UnknownCommand { table, found } => {
+            BadRequest::UnknownCommand { found } => {
                 f.write_str("expected a command (")?;
-                for (index, command) in table.iter().enumerate() {
+                for (index, command) in COMMANDS.iter().enumerate() {
                     write!(f, "{}{}", if index == 0 { "" } else { ", " }, command.name)?;
                 }
                 write!(f, "), found {}; try `help`", Quoted(found))
@@ -328,8 +236,7 @@ impl fmt::Display for BadRequest<'_> {
             }
             BadRequest::NotInRange { param, found } => write!(
                 f,
-                "expected {param}, a whole number from 1 to {}, found {}",
-                most(param),
+                "expected {param}, a whole number from 1 to {INT_MAX}, found {}",
                 Quoted(found)
             ),
         }
@@ -342,31 +249,31 @@ impl std::error::Error for BadRequest<'_> {}
 mod tests {
     use super::*;
 
-    fn check(line: &str, expected: ShareRequest) {
-        let parsed = parse::<ShareRequest>(line.as_bytes(), false);
+    fn check(line: &str, expected: Request) {
+        let parsed = parse(line.as_bytes(), false);
         assert_eq!(parsed.request.expect(line), expected, "{line:?}");
     }
 
-    fn buy(id: u32, count: u32) -> ShareRequest {
-        ShareRequest::Trade(Trade { side: Side::Buy, id, count })
+    fn buy(id: u32, count: u32) -> Request {
+        Request::Trade(Trade { side: Side::Buy, id, count })
     }
 
     fn check_refused(line: impl AsRef<[u8]>, expected: &str) {
-        let parsed = parse::<ShareRequest>(line.as_ref(), true);
+        let parsed = parse(line.as_ref(), true);
         let message = parsed.request.expect_err("refused").to_string();
         assert_eq!(message, expected);
     }
 
     #[test]
     fn requests() {
-        check("show", ShareRequest::Show);
-        check("exit", ShareRequest::Exit);
-        check("help", ShareRequest::Help);
+        check("show", Request::Show);
+        check("exit", Request::Exit);
+        check("help", Request::Help);
         check("buy 5 3", buy(5, 3));
         let (side, id, count) = (Side::Sell, 2147483647, 2147483647);
-        check("sell 2147483647 2147483647", ShareRequest::Trade(Trade { side, id, count }));
+        check("sell 2147483647 2147483647", Request::Trade(Trade { side, id, count }));
         check(" \tbuy   5\t\t3  ", buy(5, 3));
-        check("show \r", ShareRequest::Show);
+        check("show \r", Request::Show);
         check("buy 007 0000000000000000000000003", buy(7, 3));
     }
 
@@ -402,9 +309,9 @@ mod tests {
 
     #[test]
     fn an_order_has_a_number_of_its_client_where_a_log_keeps_it() {
-        let parsed = parse::<ShareRequest>(b" buy 5  3 #8123\r", true);
+        let parsed = parse(b" buy 5  3 #8123\r", true);
         assert_eq!((parsed.number, parsed.request.ok()), (8123, Some(buy(5, 3))));
-        let refused = parse::<ShareRequest>(b"buy 5 3 #8123", false).request.expect_err("no log");
+        let refused = parse(b"buy 5 3 #8123", false).request.expect_err("no log");
         assert_eq!(refused.to_string(), "expected `buy ID N`, found 3 arguments");
     }
 
@@ -418,40 +325,16 @@ mod tests {
             ("Show", Shape::Line),
             ("", Shape::Line),
         ] {
-            assert_eq!(shape(SHARES, line.as_bytes()), expected, "{line:?}");
+            assert_eq!(shape(line.as_bytes()), expected, "{line:?}");
         }
     }
 
     #[test]
     fn help_has_one_line_for_each_command() {
-        for (table, line) in [
-            (SHARES, "buy ID N   buy N of stock ID"),
-            (ORDERS, "show              list"),
-            (ORDERS, "sell ID N PRICE   sell N of"),
-        ] {
-            let mut out = Vec::new();
-            help(table, &mut out);
-            let out = String::from_utf8(out).expect("help is text");
-            assert_eq!(out.lines().count(), table.len());
-            assert!(out.contains(line), "{out}");
-        }
-    }
-
-    #[test]
-    fn the_market_of_orders_has_prices_and_numbers() {
-        let check = |line: &str, request| {
-            let parsed = parse::<OrderRequest>(line.as_bytes(), false);
-            let expected = OrderRequest::OfStock { id: 1, request };
-            assert_eq!(parsed.request.expect(line), expected);
-        };
-        let (count, price) = (2, 3);
-        check("buy 1 2 3", BookRequest::Limit { side: Side::Buy, count, price });
-        check("sell 1 2 3", BookRequest::Limit { side: Side::Sell, count, price });
-        check("cancel 1 9223372036854775807", BookRequest::Cancel { number: i64::MAX as u64 });
-        check("order 1 7", BookRequest::State { number: 7 });
-        check("depth 1", BookRequest::Depth);
-        let refused = parse::<OrderRequest>(b"buy 1 2", false).request.expect_err("no price");
-        let refused = refused.to_string();
-        assert_eq!(refused, "expected `buy ID N PRICE`, found 2 arguments");
+        let mut out = Vec::new();
+        help(&mut out);
+        let out = String::from_utf8(out).expect("help is text");
+        assert_eq!(out.lines().count(), COMMANDS.len());
+        assert!(out.contains("buy ID N   buy N of stock ID"), "{out}");
     }
 }

@@ -5,8 +5,7 @@
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
 //!   sheet     the file with its text and comments       show      one snapshot, rendered once
-//!   choice    --market, --index, --lock and others      queue     orders on their way to a log
-//!   orders    a second market, in which clients trade with each other
+//!   choice    --index, --order, --lock and others      queue     orders on their way to a log
 //!   replicated  the same, if several nodes serve the market
 //!   work    computation that makes a request dearer
 //! ```
@@ -22,7 +21,6 @@ pub mod book;
 mod choice;
 pub mod command;
 mod market;
-pub mod orders;
 pub mod queue;
 pub mod replicated;
 mod service;
@@ -31,14 +29,13 @@ mod show;
 mod trade;
 pub mod work;
 
-pub use choice::{BadChoice, Durability, Index, Lock, MarketKind, Order, Reads};
+pub use choice::{BadChoice, Durability, Index, Lock, Order, Reads};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;
 pub use trade::{Side, Trade};
 
 use seam::Peer;
-use service::TOO_LONG;
 
 /// The line that the course's server prints of a connection.
 fn connected(peer: Peer) -> String {

@@ -14,7 +14,7 @@ mod fit;
 pub use fit::TooNarrow;
 
 use crate::book::LEFT_MAX;
-use crate::command::{self, Parsed, SHARES, ShareRequest};
+use crate::command::{self, Parsed, Request};
 use crate::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::replicated::NodeView;
 use crate::show::Show;
@@ -343,17 +343,17 @@ impl<'a> Turn<'a> {
             }
         };
         if self.holds() {
-            if !matches!(request, ShareRequest::Trade(_)) {
+            if !matches!(request, Request::Trade(_)) {
                 return Answered::Later;
             }
-        } else if request != ShareRequest::Exit && !self.cx.admit() {
+        } else if request != Request::Exit && !self.cx.admit() {
             self.stock.busy(shape, out.bytes());
             return Answered::GoesOn;
         }
         match request {
-            ShareRequest::Trade(trade) if has_log => self.place(trade, number, out),
-            ShareRequest::Trade(trade) => self.trade(trade, out),
-            ShareRequest::Show => match &self.stock.nodes {
+            Request::Trade(trade) if has_log => self.place(trade, number, out),
+            Request::Trade(trade) => self.trade(trade, out),
+            Request::Show => match &self.stock.nodes {
                 Some(Nodes { reads: Reads::Strict, view }) => self.read(&**view, out),
                 Some(Nodes { reads: Reads::Local, view }) => {
                     let Cx { state, worker, now, .. } = *self.cx;
@@ -362,12 +362,12 @@ impl<'a> Turn<'a> {
                 }
                 None => self.show(out),
             },
-            ShareRequest::Help => {
+            Request::Help => {
                 let start = out.bytes().len();
-                command::help(SHARES, out.bytes());
+                command::help(out.bytes());
                 self.stock.frame(start, Shape::Block, out.bytes());
             }
-            ShareRequest::Exit => {
+            Request::Exit => {
                 self.bye(out);
                 return Answered::Last;
             }

@@ -61,7 +61,7 @@ fn number(text: &[u8], end: u8) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::{Side, Trade, common};
-    use crate::command::{self, ShareRequest};
+    use crate::command::{self, Request};
     use stats::Rng;
     use wire::line::{self, Next};
 
@@ -121,7 +121,7 @@ mod tests {
                 panic!("a trade without a line");
             };
             assert_eq!(used, len);
-            let request = ShareRequest::Trade(Trade { side, id, count });
+            let request = Request::Trade(Trade { side, id, count });
             assert_eq!(command::parse(text, false).request.ok(), Some(request));
         }
         assert!(recognised > 300, "{recognised} of 20,000");

@@ -14,7 +14,7 @@ use ::stock::{LINE_MAX, command};
 use language::debug;
 use load::tls::{Stream, TlsOptions};
 use load::{Target, Usage};
-use wire::framing::{Decoder, Framing, Shape};
+use wire::framing::{Decoder, Framing};
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -158,11 +158,7 @@ impl Link {
             return Err(Lost::TooLong(text.len() + 1));
         }
         self.stream.write_all(&[text, b"\n"].concat()).map_err(Lost::Broken)?;
-        // No command of one market has another shape in the other.
-        let shape = match command::shape(command::ORDERS, text) {
-            Shape::Line => command::shape(command::SHARES, text),
-            Shape::Block => Shape::Block,
-        };
+        let shape = command::shape(text);
         loop {
             if let Some(reply) = self.decoder.next(&self.ahead, shape) {
                 let (text, used) = (reply.text.to_vec(), reply.used);

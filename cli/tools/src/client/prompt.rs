@@ -3,8 +3,7 @@
 
 use std::borrow::Cow;
 
-use ::stock::command::{Command, Commands, ORDERS, SHARES};
-use load::script::OrderBooks;
+use ::stock::command::{COMMANDS, Command};
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
@@ -19,8 +18,6 @@ pub const PROMPT: &str = "stock> ";
 /// The editor's knowledge.
 pub struct Prompter {
     paint: Paint,
-    /// The commands of the market.
-    pub table: Commands,
     /// The stocks of the last `show`, by number.
     stocks: Vec<Stock>,
 }
@@ -33,28 +30,17 @@ struct Stock {
 impl Prompter {
     /// A prompter that knows the commands but no stock.
     pub fn new(paint: Paint) -> Prompter {
-        Prompter { paint, table: SHARES, stocks: Vec::new() }
+        Prompter { paint, stocks: Vec::new() }
     }
 
     /// Learns the stocks from the reply to `show`; other text changes nothing.
     pub fn learn(&mut self, book: &str) {
-        let has_orders = OrderBooks::are_listed(book.as_bytes());
-        let stocks: Vec<Stock> = if !has_orders {
-            let about = |[id, left, price]: &[&str; 3]| format!("{id} ({left} left, {price} each)");
-            let stock = |row: &[&str; 3]| Stock { id: row[0].to_owned(), about: about(row) };
-            rows(book).unwrap_or_default().iter().map(stock).collect()
-        } else {
-            let stock = |line: &str| {
-                let mut words = line.split(' ').map(str::to_owned);
-                let [id, bid, ask] = [(); 3].map(|()| words.next().unwrap_or_default());
-                Stock { about: format!("{id} (bid {bid}, ask {ask})"), id }
-            };
-            book.lines().map(stock).collect()
-        };
+        let about = |[id, left, price]: &[&str; 3]| format!("{id} ({left} left, {price} each)");
+        let stock = |row: &[&str; 3]| Stock { id: row[0].to_owned(), about: about(row) };
+        let stocks: Vec<Stock> = rows(book).unwrap_or_default().iter().map(stock).collect();
         if stocks.is_empty() {
             return;
         }
-        self.table = if has_orders { ORDERS } else { SHARES };
         self.stocks = stocks;
         // Stocks are sorted by number, because that is how a user searches a list, however the
         // server orders its book.
@@ -67,8 +53,7 @@ impl Prompter {
         let (words, begun) = (before[..start].split_whitespace(), &before[start..]);
         let words: Vec<&str> = words.collect();
         let pairs = match words.as_slice() {
-            [] => self
-                .table
+            [] => COMMANDS
                 .iter()
                 .filter(|command| command.name.starts_with(begun))
                 .map(|command| Pair {
@@ -111,7 +96,7 @@ impl Prompter {
     }
 
     fn named(&self, word: &str) -> Option<&'static Command> {
-        self.table.iter().find(|command| command.name == word)
+        COMMANDS.iter().find(|command| command.name == word)
     }
 }
 
@@ -215,17 +200,6 @@ mod tests {
         check("show ", 5, &[]);
         let (_, pairs) = prompter.candidates("buy 5");
         assert_eq!(pairs[0].display, "5 (3 left, 3700 each)");
-    }
-
-    #[test]
-    fn a_market_of_orders_has_its_own_commands() {
-        let mut prompter = prompter();
-        prompter.learn("7 990 1010 1000 5 6 0 0\n");
-        let (_, pairs) = prompter.candidates("c");
-        assert_eq!(pairs[0].replacement, "cancel ");
-        let (_, pairs) = prompter.candidates("depth ");
-        assert_eq!(pairs[0].display, "7 (bid 990, ask 1010)");
-        assert_eq!(prompter.missing("buy 7").as_deref(), Some(" N PRICE"));
     }
 
     #[test]

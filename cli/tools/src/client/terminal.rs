@@ -6,7 +6,6 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use ::stock::command::SHARES;
 use anyhow::{Context, Result};
 use language::eprintln;
 use load::Target;
@@ -149,8 +148,7 @@ impl Talk {
         self.keep();
         match line {
             "help" => {
-                let table = self.editor.helper().map_or(SHARES, |prompter| prompter.table);
-                let text = [super::help(table).as_slice(), KEYS.as_bytes()].concat();
+                let text = [super::help().as_slice(), KEYS.as_bytes()].concat();
                 print(&String::from_utf8_lossy(&text))?;
                 return Ok(true);
             }

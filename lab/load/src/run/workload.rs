@@ -7,8 +7,8 @@ use crate::parse::{Target, Usage};
 use crate::probe;
 use crate::report::Check;
 use crate::script::{
-    Echo, Http, HttpOptions, Line, LineOptions, OrderBooks, ReceiptFile, Receipts, SHOW, Script,
-    Stock, StockOptions, Totals,
+    Echo, Http, HttpOptions, Line, LineOptions, ReceiptFile, Receipts, SHOW, Script, Stock,
+    StockOptions, Totals,
 };
 use crate::tls::Layers;
 use crate::work::{Think, Work};
@@ -20,9 +20,9 @@ use std::time::Duration;
 /// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// The commands of a market, of shares or of orders.
+    /// The commands of a market.
     Stock(StockOptions),
-    /// Numbered orders of the market of shares; their receipts go into the file.
+    /// Numbered orders of a market; their receipts go into the file.
     Receipts(StockOptions, PathBuf),
     /// Requests of HTTP/1.1.
     Http(HttpOptions),
@@ -100,9 +100,6 @@ impl Prepared {
                 let (rows, receipts) = (&self.rows, self.receipts.clone());
                 match receipts {
                     Some(file) => Box::new(Receipts::new(options, rows, connections, file)?),
-                    None if OrderBooks::are_listed(rows) => {
-                        Box::new(OrderBooks::new(options, rows, connections)?)
-                    }
                     None => Box::new(Stock::new(options, rows, connections)?),
                 }
             }

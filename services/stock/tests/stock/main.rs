@@ -5,7 +5,6 @@ mod errors;
 mod golden;
 mod indexes;
 mod model;
-mod orders;
 mod report;
 mod snapshot;
 mod storm;

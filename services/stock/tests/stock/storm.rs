@@ -138,7 +138,7 @@ fn what_is_refused_is_not_carried_out() {
         for (client, heard) in case.script.clients.iter().zip(&received.clients) {
             let (mut decoder, mut rest) = (Decoder::new(Framing::Line), &heard.bytes[..]);
             for line in requests(client) {
-                let shape = command::shape(command::SHARES, line.trim().as_bytes());
+                let shape = command::shape(line.trim().as_bytes());
                 let reply = decoder.next(rest, shape).ok_or(format!("no reply to {line}"))?;
                 rest = &rest[reply.used..];
                 match reply.text {
@@ -156,9 +156,7 @@ fn what_is_refused_is_not_carried_out() {
 fn answered(requests: &[String], bytes: &[u8]) -> usize {
     let mut decoder = Decoder::new(Framing::Line);
     let mut rest = bytes;
-    let whole = |line: &&String| match decoder
-        .next(rest, command::shape(command::SHARES, line.trim().as_bytes()))
-    {
+    let whole = |line: &&String| match decoder.next(rest, command::shape(line.trim().as_bytes())) {
         Some(reply) => {
             rest = &rest[reply.used..];
             true
