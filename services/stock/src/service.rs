@@ -292,7 +292,7 @@ impl Stock {
     }
 }
 
-pub(super) const TOO_LONG: &str =
+const TOO_LONG: &str =
     "expected a line of at most 8191 bytes, found a longer one; closing";
 
 const LATE: &str = "has not answered: the orders since the last reply may count or not; \
