@@ -292,8 +292,7 @@ impl Stock {
     }
 }
 
-const TOO_LONG: &str =
-    "expected a line of at most 8191 bytes, found a longer one; closing";
+const TOO_LONG: &str = "expected a line of at most 8191 bytes, found a longer one; closing";
 
 const LATE: &str = "has not answered: the orders since the last reply may count or not; \
                     closing, try again with the same #NUMBER";
