@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 
 fn main() {
     println!("cargo::rerun-if-changed=lang/ko.po");
-    let text = fs::read("lang/ko.po").expect("the catalogue stands beside this file");
+    let text = fs::read("lang/ko.po").expect("the catalogue stands next to this file");
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(&text).expect("memory is writable");
     let packed = packer.finish().expect("memory is writable");

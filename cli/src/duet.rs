@@ -42,7 +42,7 @@ pub struct Args {
     /// Keep this text with the results, such as a commit
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     label: String,
-    /// How often each pair is started afresh; an interval needs 6 [default: 8]
+    /// How often each pair is restarted; an interval needs 6 [default: 8]
     #[arg(long, alias = "fresh-pairs", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pairs: Option<u32>,

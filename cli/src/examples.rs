@@ -1,4 +1,4 @@
-//! The examples below the help of each command. Those of `load` and `ab` stand beside their flags.
+//! The examples below the help of each command. Those of `load` and `ab` stand next to their flags.
 
 use clap::Command;
 

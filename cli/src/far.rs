@@ -142,7 +142,7 @@ impl Machines {
             }
         };
         let address = self.server_address.or(address);
-        let address = address.context("expected --server-address beside a socket")?;
+        let address = address.context("expected --server-address together with a socket")?;
         let far = Far::reach(command, link, address, room.path()).map_err(anyhow::Error::msg)?;
         info!("{}", far.network.words());
         Ok(Some(Arc::new(far)))

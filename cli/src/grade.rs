@@ -14,7 +14,7 @@ const MISSED: u8 = 99;
 /// The arguments of `grade`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Programs, or folders with a program `stockserver`; several are told as lines of JSON
+    /// Programs, or folders with a program `stockserver`; with several, prints lines of JSON
     #[arg(value_name = "SERVER", required = true)]
     servers: Vec<PathBuf>,
     /// Make only these trials

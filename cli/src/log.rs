@@ -26,7 +26,7 @@ pub enum Command {
 /// A log and a part of it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder of the log, FILE.log beside the book FILE, or the address of --replicate
+    /// The folder of the log, FILE.log next to the book FILE, or the address of --replicate
     #[arg(value_name = "FOLDER|ADDRESS")]
     folder: PathBuf,
     /// The last order

@@ -30,7 +30,7 @@ pub struct Args {
     exhibits: Vec<String>,
     #[command(flatten)]
     sizes: Sizes,
-    /// The page; the raw data goes beside it with `.jsonl`; with several exhibits a directory
+    /// The page; the raw data goes next to it with `.jsonl`; with several exhibits a directory
     /// [default: museum-EXHIBIT.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let out = args.report.as_deref().unwrap_or(Path::new("."));
     if args.machines.has_servers() && (args.md.is_some() || !out.is_dir()) {
-        bail!("expected --report DIRECTORY and no --md beside --servers-on");
+        bail!("expected --report DIRECTORY and no --md together with --servers-on");
     }
     if let Some(code) = args.machines.elsewhere("--report", Some(out))? {
         return Ok(code);

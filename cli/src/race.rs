@@ -66,7 +66,7 @@ pub struct Args {
     /// windows. --dry-run says how long that takes
     #[arg(long)]
     full: bool,
-    /// Blocks: each starts every arm afresh; an interval needs 6 [default: until the answer is
+    /// Blocks: each restarts every arm; an interval needs 6 [default: until the answer is
     /// known or the budget is used up; with more than the cost 10]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     blocks: Option<u32>,

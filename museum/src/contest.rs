@@ -42,7 +42,7 @@ impl<'a> Contest<'a> {
         self.trying(name, move || Ok(cost(run())));
     }
 
-    /// Adds an arm that can fail, and that may have further figures beside its cost.
+    /// Adds an arm that can fail, and that may have further figures next to its cost.
     pub fn trying(
         &mut self,
         name: impl Into<String>,
@@ -156,7 +156,7 @@ impl Stage<'_> {
             return Vec::new();
         };
         if cfg!(debug_assertions) {
-            self.doubt("This program was built with assertions: its times are no figures to cite.");
+            self.doubt("This program was built with assertions: do not cite its times.");
         }
         let [floor, foreign, steal] = [floor.exp() - 1.0, foreign, steal].map(words::percent);
         let meanwhile =

@@ -20,7 +20,7 @@ pub struct Draft {
     pub(crate) together: Part,
     pub(crate) rooms: Vec<(String, Part)>,
     findings: Vec<Measured>,
-    /// Facts beside those of the text.
+    /// Facts next to those of the text.
     pub(crate) facts: Vec<(String, String)>,
 }
 

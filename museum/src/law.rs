@@ -50,7 +50,7 @@ impl Scale {
         wait.mul_f64(self.0)
     }
 
-    /// The words beside every figure; empty if nothing was changed.
+    /// The words next to every figure; empty if nothing was changed.
     pub fn words(self) -> String {
         match self.0 {
             1.0 => String::new(),

@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     /// The numbers of the expectations.
     #[serde(deserialize_with = "named")]
     pub findings: Named<Value>,
-    /// Facts beside those of the text.
+    /// Facts next to those of the text.
     pub facts: Vec<Fact>,
     /// Reasons for distrust: a condition and a template.
     pub doubts: Vec<[String; 2]>,
@@ -346,7 +346,7 @@ pub(crate) struct Senders {
     pub sender: String,
     /// Streams.
     pub streams: String,
-    /// Seconds of packets each 30 ms; or else packets as fast as possible.
+    /// Seconds of packets every 30 ms; or else packets as fast as possible.
     #[serde(default)]
     pub time: Option<String>,
     /// Packets of a stream.
@@ -365,7 +365,7 @@ pub(crate) struct Senders {
     /// A nice value, or `fifo`.
     #[serde(default)]
     pub rank: Option<String>,
-    /// The published programs run beside it.
+    /// The published programs run next to it.
     #[serde(default)]
     pub crowded: bool,
     /// The cost of the whole core is measured too.

@@ -91,7 +91,7 @@ impl Scope {
     /// Its number.
     ///
     /// # Errors
-    /// As [`Scope::eval`]; or it is no number.
+    /// As [`Scope::eval`]; or it is not a number.
     pub fn number(&self, expression: &str) -> Result<f64, Fault> {
         let value = self.eval(expression)?;
         let no_number = || Fault::Text(format!("expected a number, found {value}: {expression}"));

@@ -172,7 +172,7 @@ pub struct Stage<'a> {
     placement: Option<Placement>,
     date: String,
     doubts: Vec<String>,
-    /// Servers started so far: each has a directory of its own.
+    /// Servers started so far: each has a separate directory.
     servers: u32,
     /// The number of runs on a machine that was not quiet.
     pub(crate) quiet: quiet::Quiet,
@@ -376,7 +376,7 @@ impl<'a> Stage<'a> {
         started.map_err(Fault::Clients)
     }
 
-    /// Runs another command of this program, for whose words `{dir}` is a folder of its own, and
+    /// Runs another command of this program, for whose words `{dir}` is a separate folder, and
     /// returns the text of the file that it leaves there, if it does.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! product's own intervals, goals and doubts. A bench of programs that run to their end
 //! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
 //! cores) is a plan in `experiments/programs/`, played here ([`programs`]). If a measurement takes
-//! more than one command, its program is a script beside the plan (`media`, `durable`).
+//! more than one command, its program is a script next to the plan (`media`, `durable`).
 
 mod goals;
 mod programs;

@@ -284,7 +284,7 @@ fn per_request(binary: &Path, flags: &[&str]) -> anyhow::Result<f64> {
     Ok((count(1)? as f64 - count(2)? as f64) / f64::from(many - few))
 }
 
-/// Has callgrind carry out a monitor command, by vgdb(1).
+/// Has callgrind execute a monitor command, by vgdb(1).
 fn order(server: &Server, command: &str) -> anyhow::Result<()> {
     let pid = format!("--pid={}", server.child.id());
     let done = Command::new("vgdb").args([&pid, command]).output().context("start vgdb(1)")?;

@@ -96,6 +96,6 @@ fn end_of(page: &Path) -> Result<f64> {
     let last = ends.fold(0.0, f64::max);
     match last > 0.0 {
         true => Ok(last / 1e3),
-        false => bail!("{} is no recording: it names no end", page.display()),
+        false => bail!("{} is not a recording: it names no end", page.display()),
     }
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: the checks that take too long for every change.
 //!
-//! The soak has no tests of its own: the usual tests read `ROUNDHOUSE_SOAK` and
+//! The soak has no separate tests: the usual tests read `ROUNDHOUSE_SOAK` and
 //! `ROUNDHOUSE_STORM` from the environment and take longer. Only the rest of the full
 //! set of rare variants (modules `soak` of `cli::it`) runs here and not in `cargo xtask ci`.
 
@@ -52,7 +52,7 @@ const SOAKS: &[Soak] = &[
     ("loom", "every interleaving of locks and tables", || {
         let line = "test -p roundhouse-memory --release loom";
         let mut command = steps::cargo(line.split(' '));
-        // Another flag rebuilds everything, so it gets a directory of its own.
+        // Another flag rebuilds everything, so it gets a separate directory.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
         command

@@ -22,8 +22,8 @@ use std::time::Instant;
 /// At most this many tests get a second try in one run; more failures are no accident.
 const SECOND_TRIES: usize = 3;
 
-/// Suites that compare times or costs, so beside another one they would measure it: all of a suite,
-/// or its tests of one module.
+/// Suites that compare times or costs, so alongside another one they would measure it: all of a
+/// suite, or its tests of one module.
 const CALM: &[(&str, &str)] = &[
     ("cli::experiments", "quiet::"),
     ("cli::load", ""),

@@ -79,7 +79,7 @@ fn of_packages() -> Vec<Example> {
     ]
 }
 
-/// A tree of engines with two files beside the root.
+/// A tree of engines with two files next to the root.
 fn engines(root: &str, a: &str, b: &str) -> Tree {
     let path = |name: &str| format!("runtime/engines/src/{name}.rs");
     let [lib, first, second] = ["lib", "a", "a/b"].map(path);

@@ -3,7 +3,7 @@
 //! The state of a block (caches, clock speed, neighbours) affects both arms, so it cancels in the
 //! ratio. One comparison has the interval of the signed-rank test. Comparisons that are made
 //! together have wider ones: of equal arms, any interval excludes 1 in one race of twenty, so a
-//! claim about the best of many needs no second test beside its interval.
+//! claim about the best of many needs no second test next to its interval.
 
 use crate::family::family;
 use crate::{Interval, hodges_lehmann, signed_rank_interval};

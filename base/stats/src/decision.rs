@@ -123,7 +123,7 @@ mod tests {
     /// A pair of arms and its log-ratio of each block.
     type Pair = (usize, Vec<Option<f64>>);
 
-    /// Log-ratios of all pairs of arms, each with a noise of 2 % and a shift of its own, and the
+    /// Log-ratios of all pairs of arms, each with a noise of 2 % and a separate shift, and the
     /// noise floor: the distance of the first one's twin from it.
     fn pairs(shifts: &[f64], blocks: usize, rng: &mut Rng) -> (Vec<Pair>, f64) {
         let mut arm =

@@ -63,7 +63,7 @@ struct Row {
     values: Vec<(usize, f64)>,
     centre: f64,
     mean_square: f64,
-    /// Its standard error beside one like it, for a centre of zero.
+    /// Its standard error next to one like it, for a centre of zero.
     spread: f64,
 }
 

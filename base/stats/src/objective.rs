@@ -50,7 +50,7 @@ pub struct Objective {
     pub is_old: bool,
 }
 
-/// The metrics beside the percentiles `p50`, `p99.9` and so on.
+/// The metrics next to the percentiles `p50`, `p99.9` and so on.
 pub const METRICS: [(&str, Dimension); 10] = [
     ("mean", Dimension::Time),
     ("max", Dimension::Time),

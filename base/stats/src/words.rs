@@ -13,7 +13,7 @@ pub fn nearest<'a>(name: &str, all: impl IntoIterator<Item = &'a str>) -> Option
 }
 
 /// At most `most` bytes of a peer's as text for a message: letters of every alphabet as they are,
-/// controls and what is no UTF-8 with escapes of ASCII.
+/// controls and what is not UTF-8 with escapes of ASCII.
 pub fn visible(bytes: &[u8], most: usize) -> String {
     let is_start = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
     let cut = bytes.len().min(most);
@@ -191,7 +191,7 @@ pub fn ratio(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}×") } else { format!("{value:.1}×") }
 }
 
-/// An interval of ratios: `[1.21, 1.34]`. An end beside 1 has as many digits as tell it from 1, so
+/// An interval of ratios: `[1.21, 1.34]`. An end next to 1 has as many digits as tell it from 1, so
 /// that the text excludes 1 where the interval does.
 pub fn interval(it: &Interval) -> String {
     format!("[{}, {}]", end(it.low), end(it.high))

@@ -133,7 +133,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use tempfile::TempDir;
 
-    /// A folder with a secret beside its root, removed at the end.
+    /// A folder with a secret next to its root, removed at the end.
     struct Ground(TempDir);
 
     impl Ground {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(root.find("loop", Wait::May).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         let absent = root.find("in/b.txt", Wait::May).unwrap_err().kind();
         assert_eq!(absent, io::ErrorKind::NotFound);
-        assert!(RootDir::open(&ground.path("secret")).is_err(), "a file is no root");
+        assert!(RootDir::open(&ground.path("secret")).is_err(), "a file is not a root");
         assert!(root.find("in\0", Wait::May).is_err());
     }
 

@@ -254,7 +254,7 @@ impl Table {
         // SAFETY: the kernel has just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let (protection, len) = (libc::PROT_READ | libc::PROT_WRITE, words * 4 * rows);
-        // SAFETY: a new mapping of our own descriptor, at a place that the kernel picks.
+        // SAFETY: a separate new mapping descriptor, at a place that the kernel picks.
         let start = unsafe {
             let null = std::ptr::null_mut();
             libc::mmap(null, len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)

@@ -1,4 +1,4 @@
-//! A claim: a lock file whose holder alone may do something, such as write the file beside it.
+//! A claim: a lock file whose holder alone may do something, such as write the file next to it.
 //!
 //! The lock is that of flock(2), which the kernel releases with the last copy of the descriptor: a
 //! killed holder leaves nothing locked, and a process that inherits the descriptor holds the lock

@@ -7,7 +7,7 @@
 //! 2020), so the temporary file is removed and the error returned.
 //!
 //! A file with further names (hard links) is overwritten in place, because a rename would leave the
-//! old bytes under the other names. Its new content lies beside it until it is written, and
+//! old bytes under the other names. Its new content lies next to it until it is written, and
 //! [`recover`] completes what a crash has interrupted.
 
 use std::ffi::OsStr;
@@ -55,7 +55,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// The suffix of the new content of a file with several names, while it is written.
 const WHOLE: &str = "whole";
 
-/// Overwrites the file with its new content, which lies beside it, and removes that.
+/// Overwrites the file with its new content, which lies next to it, and removes that.
 fn complete(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = OpenOptions::new().write(true).truncate(true).open(path).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -82,7 +82,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     synced.map_err(|error| about(path, act, &error))
 }
 
-/// Makes a file beside `path` and removes it, as [`replace`] will have to.
+/// Makes a file next to `path` and removes it, as [`replace`] will have to.
 ///
 /// # Errors
 /// Those of creating and removing, with the path concerned.
@@ -98,11 +98,11 @@ pub fn probe(path: &Path) -> io::Result<()> {
 pub struct Recovered {
     /// Unfinished new files that were removed.
     pub removed: usize,
-    /// The file was overwritten with the content that lay beside it.
+    /// The file was overwritten with the content that lay next to it.
     pub completed: bool,
 }
 
-/// Completes or removes what a process that was killed in [`replace`] has left beside the file. No
+/// Completes or removes what a process that was killed in [`replace`] has left next to the file. No
 /// other process may be replacing it.
 ///
 /// # Errors
@@ -151,7 +151,7 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     // access in between.
     options.mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
     let mut file =
-        options.open(temporary).map_err(|error| about(old, "create a file beside", &error))?;
+        options.open(temporary).map_err(|error| about(old, "create a file next to", &error))?;
     file.write_all(bytes).map_err(|error| about(old, "write", &error))?;
     if let Some(permissions) = permissions {
         file.set_permissions(permissions)

@@ -1,5 +1,5 @@
 //! Network devices, their queues and filters (rtnetlink(7)), as far as pacing in the kernel needs
-//! them: a device with a queue of its own (`ifb`), a token bucket, and a filter that redirects
+//! them: a device with a separate queue (`ifb`), a token bucket, and a filter that redirects
 //! packets to it.
 //!
 //! A size table (`TCA_STAB`) decides what a packet of a given length *costs* in the bucket, and any
@@ -317,7 +317,7 @@ pub fn handshakes(listener: SocketAddr) -> io::Result<usize> {
     Netlink::about(libc::NETLINK_SOCK_DIAG)?.list(wanted).map(|found| found.len())
 }
 
-/// Runs `act` in a network namespace of its own (`CLONE_NEWNET` of unshare(2)), which has a
+/// Runs `act` in a separate network namespace (`CLONE_NEWNET` of unshare(2)), which has a
 /// loopback device and nothing else. Devices set up there are invisible outside and end with it.
 /// Sockets of other namespaces work there as before.
 ///
@@ -338,7 +338,7 @@ pub fn apart<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
     lived.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Moves this process into a network of its own, as [`apart`] does with a thread; programs that it
+/// Moves this process into a separate network, as [`apart`] does with a thread; programs that it
 /// starts share that network. Without `CAP_SYS_ADMIN` it also enters a user namespace, in which it
 /// keeps its own user and group and knows no others.
 ///

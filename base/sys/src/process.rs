@@ -91,13 +91,13 @@ pub fn fork() -> io::Result<Fork> {
 }
 
 /// Splits off a process that ends at once, and waits for its end: what a process costs before it
-/// does anything. Unlike [`fork`] it may be called beside other threads.
+/// does anything. Unlike [`fork`] it may be called alongside other threads.
 ///
 /// # Errors
 /// `EAGAIN` at the limit of processes; `ENOMEM`.
 pub fn fork_in_vain() -> io::Result<()> {
-    // SAFETY: the child calls only `_exit`, which may be called after a fork beside other threads
-    // (signal-safety(7)).
+    // SAFETY: the child calls only `_exit`, which may be called after a fork alongside other
+    // threads (signal-safety(7)).
     let child = match check(unsafe { libc::fork() })? {
         // SAFETY: it takes a number and does not return.
         0 => unsafe { libc::_exit(0) },
@@ -274,7 +274,7 @@ pub fn parent() -> Option<Pid> {
 mod tests {
     use super::*;
 
-    // The harness runs this beside a main thread; tests/fork.rs tries forks that succeed.
+    // The harness runs this next to a main thread; tests/fork.rs tries forks that succeed.
     #[test]
     fn a_process_with_threads_is_refused() {
         let error = std::thread::spawn(fork).join().unwrap().unwrap_err();

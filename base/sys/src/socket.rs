@@ -110,8 +110,8 @@ pub fn adopt_listener(listener: impl AsFd, options: &ListenOptions) -> io::Resul
 /// no server listens on any more.
 ///
 /// # Errors
-/// `AddrInUse` if another server listens there, or if the path is no socket; `InvalidInput` for a
-/// path of more than 107 bytes; those of bind(2) and chmod(2).
+/// `AddrInUse` if another server listens there, or if the path is not a socket; `InvalidInput` for
+/// a path of more than 107 bytes; those of bind(2) and chmod(2).
 pub fn listen_unix(
     path: &Path,
     permissions: Option<u32>,

@@ -1,4 +1,4 @@
-//! Forks that succeed. The usual test program has threads, so this test is a program of its own:
+//! Forks that succeed. The usual test program has threads, so this test is a separate program:
 //! `main` runs each fact in turn, in the only thread.
 
 use std::os::fd::AsFd;

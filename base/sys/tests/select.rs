@@ -1,4 +1,4 @@
-//! The descriptors that select(2) cannot hold. A process of its own, because it uses all low
+//! The descriptors that select(2) cannot hold. A separate process, because it uses all low
 //! descriptors.
 
 use std::io::Write;

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The parser also refuses a bare LF, white space before a colon, a folded line, a second
-//! Content-Length even if equal, and Content-Length beside Transfer-Encoding. RFC 9112 permits
+//! Content-Length even if equal, and Content-Length next to Transfer-Encoding. RFC 9112 permits
 //! lenience for most of these. Each has been one half of a request smuggling attack whose other
 //! half was a stricter reader before or after it. The tests compare the parser with h11, an
 //! independent one (tests/h11.rs).

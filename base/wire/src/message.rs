@@ -1,7 +1,7 @@
 //! The message buffer of a game server: fields are put in and taken out one after another.
 //!
 //! Numbers are little-endian and have no tags, so both sides must agree on their order; text and
-//! other bytes have their length beside them, or fill the rest. A message is any `Vec<u8>`, so
+//! other bytes have their length next to them, or fill the rest. A message is any `Vec<u8>`, so
 //! fields go straight into the buffer that is sent. Taking beyond the end gives
 //! `None`.
 

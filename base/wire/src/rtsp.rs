@@ -1,4 +1,4 @@
-//! RTSP 1.0 (RFC 2326): messages, and the header fields whose values have a grammar of their own.
+//! RTSP 1.0 (RFC 2326): messages, and the header fields whose values have a separate grammar.
 //!
 //! ```text
 //!   message     requests, responses and interleaved packets in one stream of bytes

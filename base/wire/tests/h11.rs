@@ -124,7 +124,7 @@ const STRICTER: &[Meant] = &[
         |it| values(it, b"content-length").any(|it| it.contains(&b',')),
         "the same in one line",
     ),
-    ("a length beside chunks", both_framings, "RFC 9112 6.1: ought to be an attack"),
+    ("a length together with chunks", both_framings, "RFC 9112 6.1: ought to be an attack"),
     ("chunks in HTTP/1.0", |it| has(it, b"/1.0\r\n") && chunked(it), "RFC 9112 6.1: faulty"),
     ("a name that CGI reads as another", |it| has(it, b"content_length:"), "a gateway's framing"),
     ("a host that is none", |it| values(it, b"host").any(no_host), "RFC 9112 3.2: MUST be 400"),
@@ -142,7 +142,7 @@ const STRICTER: &[Meant] = &[
     ),
     ("a size of more than 16 digits", |it| has(it, b"0000000000000000"), "no chunk is so long"),
     ("an extension that is none", bad_extension, "RFC 9112 7.1.1, and desyncs by `;` LF"),
-    ("a trailer that is no field", |it| has(it, b"0\r\nX y\r\n"), "h11 waits for the last of them"),
+    ("a trailer without a colon", |it| has(it, b"0\r\nX y\r\n"), "h11 waits for the last of them"),
 ];
 
 /// Requests that our parser accepts and h11 refuses.

@@ -65,7 +65,7 @@ fn hyper(port: u16) -> std::io::Result<()> {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.pipeline_flush(true);
             tokio::task::spawn_local(async move {
-                // A client that leaves in the middle is no fault of the server.
+                // A client that leaves in the middle is not a fault of the server.
                 let _ = http.serve_connection(stream, service_fn(reply)).await;
             });
         }

@@ -29,7 +29,7 @@ pub struct Args {
     /// *.json the recording
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "json"])]
     page: Option<PathBuf>,
-    /// The report to write [default: report.html beside the raw data]
+    /// The report to write [default: report.html next to the raw data]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print the conclusions as JSON instead of a table

@@ -12,7 +12,7 @@ pub struct Points {
     /// Requests in flight on each connection, one load point each [default: 1,16]
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     pub depths: Option<Vec<u32>>,
-    /// Connections at one time [default: 8; with open rates 64]
+    /// Connections at once [default: 8; with open rates 64]
     #[arg(long, value_name = "N")]
     pub connections: Option<u32>,
     /// A closed sweep over numbers of connections, with the scalability law fitted to it

@@ -7,7 +7,7 @@ use lab::file::ArmSpec;
 
 /// The service, its engines and its load.
 #[derive(clap::Args)]
-#[command(next_help_heading = "A service of your own")]
+#[command(next_help_heading = "Your own service")]
 pub struct Own {
     /// The command of a program made with the library `roundhouse`; each arm adds `--engine NAME
     /// --host ADDRESS --port 0`

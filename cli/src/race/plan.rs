@@ -37,7 +37,7 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let what = args.what.as_str();
     let service = Service::by_name(what);
     let mut plan = match service {
-        // It has a protocol of its own, and no files.
+        // It has a separate protocol, and no files.
         _ if args.own.service.is_some() => from_flags(args, Service::Echo, exe)?,
         Some(service) => from_flags(args, service, exe)?,
         None if has_ending(what, "toml") || has_ending(what, "jsonl") => {

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, default_value_t = Options::default().budget, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     budget: u32,
-    /// Searches at one time; each takes 16 bytes of memory for each cell of the map
+    /// Searches at once; each takes 16 bytes of memory for each cell of the map
     #[arg(long, default_value_t = 8, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=256))]
     #[arg(hide_short_help = true)]

@@ -1,4 +1,4 @@
-//! The programs of the course, and a `stockserver` in a folder of its own.
+//! The programs of the course, and a `stockserver` in a separate folder.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -20,7 +20,7 @@ pub fn each_engine(test: impl Fn(&Preset)) {
     }
 }
 
-/// Whether the engine serves a few clients at one time on any machine.
+/// Whether the engine serves a few clients at once on any machine.
 pub fn serves_many(preset: &Preset) -> bool {
     let workers = match preset.count {
         WorkerCount::Connections => usize::MAX,

@@ -17,7 +17,7 @@ struct Person {
 }
 
 impl Person {
-    /// Starts the program on a terminal of its own; it keeps its state in `home`.
+    /// Starts the program on a separate terminal; it keeps its state in `home`.
     #[track_caller]
     fn start(command: &mut Command, home: &Folder) -> Person {
         command.env("XDG_STATE_HOME", home.path());
@@ -184,7 +184,7 @@ fn a_server_that_comes_back_is_found_again() {
     let mut terminal = Person::start(&mut client(port), &home);
     terminal.sees("stock> ");
     terminal.types("buy 1 1\r");
-    terminal.sees("nobody knows whether `buy 1 1` was carried out");
+    terminal.sees("it is unknown whether `buy 1 1` was executed");
     terminal.sees("stock> ");
     terminal.types("sell 1 1\r");
     terminal.sees("connected again");

@@ -1,5 +1,5 @@
 //! The shell blocks of the README, the tutorials and some guides, run as a reader types them: in a
-//! folder with the clone's `data`, on a network of their own, so that their fixed ports are free.
+//! folder with the clone's `data`, on a separate network, so that their fixed ports are free.
 //! Lines for cargo are left to CI itself.
 
 use crate::{BINARY, Room, root};
@@ -45,7 +45,7 @@ fn follow(page: &str) {
     }
     let probe = Command::new("unshare").args(APART).arg("true").status();
     if !probe.is_ok_and(|status| status.success()) {
-        return skip("a network of its own");
+        return skip("a separate network");
     }
     let room = Room::shared();
     let text = std::fs::read_to_string(root().join(page)).expect("the page");

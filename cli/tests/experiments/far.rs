@@ -32,7 +32,7 @@ impl Pair {
         let holders = [hold(), hold()];
         let is_held = |it: &Process| it.next_line(PATIENCE).as_deref() == Some("ready");
         if !geteuid().is_root() || !holders.iter().all(is_held) {
-            skip("a network of its own");
+            skip("a separate network");
             return None;
         }
         let [a, b] = holders.each_ref().map(|it| it.pid().to_string());
@@ -110,7 +110,7 @@ fn generators_and_servers_run_on_another_machine() {
     let room = Room::shared();
     let Some(pair) = Pair::new(room.path()) else { return };
     let there = format!("ssh://root@{}:{PORT}", ADDRESSES[1]);
-    // In the first race the servers are beside the laboratory, in the second on the other machine.
+    // In the first race the servers are next to the laboratory, in the second on the other machine.
     for (flag, address, device) in
         [("--load-from", ADDRESSES[0], "rha"), ("--servers-on", ADDRESSES[1], "rhb")]
     {

@@ -9,7 +9,7 @@ mod museum_parts;
 mod output;
 mod race;
 
-/// Tests that compare times. `cargo xtask ci` runs no other suite beside them.
+/// Tests that compare times. `cargo xtask ci` runs no other suite next to them.
 mod quiet {
     mod ab;
     mod museum;

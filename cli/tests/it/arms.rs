@@ -10,7 +10,7 @@ pub struct Arm {
     pub flags: &'static str,
     /// `--workers`, if not the engine's default.
     pub workers: Option<usize>,
-    /// The least number of connections that it serves at one time.
+    /// The least number of connections that it serves at once.
     pub crowd: usize,
     /// Whether a worker waits for one connection at a time.
     pub is_blocking: bool,
@@ -47,7 +47,7 @@ pub const URING: Arm = Arm { flags: "--engine uring", ..LOOP };
 pub const PROCESSES_URING: Arm =
     Arm { flags: "--container processes --wait uring", workers: Some(2), ..LOOP };
 
-/// Rings whose connections have buffers of their own.
+/// Rings whose connections have separate buffers.
 pub const URING_OWN: Arm = Arm { flags: "--engine uring --uring-recv own", ..LOOP };
 
 /// Rings that use calls instead of the ring wherever possible, without any of the flags.
@@ -200,7 +200,7 @@ impl Arm {
         Plan::new(self, "stock").data(data)
     }
 
-    /// A server of the stock market, with a book of its own.
+    /// A server of the stock market, with a separate book.
     pub fn book(&self, text: impl AsRef<[u8]>) -> Plan<'_> {
         let (folder, data) = Folder::with("stock.txt", text);
         self.stock(&data).keeping(folder)
@@ -211,7 +211,7 @@ impl Arm {
         self.has("--edge")
     }
 
-    /// The number of clients that it serves at one time, at most `wished`.
+    /// The number of clients that it serves at once, at most `wished`.
     pub fn crowd(&self, wished: usize) -> usize {
         self.crowd.min(wished)
     }

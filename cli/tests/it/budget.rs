@@ -93,7 +93,7 @@ pub fn a_shortage_costs_the_silent(arm: &Arm) {
         count > crowd / 3
     });
     assert!(crowd == 1 || count < crowd, "all {count} were closed");
-    // A small request and an upload beside them are served.
+    // A small request and an upload next to them are served.
     let mut other = server.client();
     other.send(post(100_000));
     other.send(vec![b'b'; 100_000]);

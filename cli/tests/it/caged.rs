@@ -24,7 +24,7 @@ fn serve(arm: &Arm) -> Plan<'_> {
     if arm.workers.is_none() && arm.is_uring() { plan.workers(2) } else { plan }
 }
 
-/// Connects the crowd, serves other clients beside it, then disconnects it.
+/// Connects the crowd, serves other clients next to it, then disconnects it.
 #[track_caller]
 fn check(mut server: Server) {
     let deaf: Vec<Client> = (0..DEAF)

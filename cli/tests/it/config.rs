@@ -50,7 +50,7 @@ fn the_published_settings_start_the_echo() {
         let folder = Folder::new();
         let config = folder.file("serverSetting.txt", &text);
         let config = config.to_str().expect("a path of ours");
-        // Another test may have port 6000, and the arm has a number of workers of its own.
+        // Another test may have port 6000, and the arm has a number of separate workers.
         let arm = Arm { workers: None, ..*arm };
         let plan = Plan::new(&arm, "echo").with(&["--config", config, "--port", "0"]);
         let (server, ready) = plan.announce();

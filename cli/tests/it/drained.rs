@@ -1,4 +1,4 @@
-//! Stops, restarts and hand-overs beside clients that look for the end of input before each
+//! Stops, restarts and hand-overs next to clients that look for the end of input before each
 //! request: every request that arrived before the server ended its output is answered, on
 //! connections that wait in the queue too.
 
@@ -111,8 +111,8 @@ impl Place<'_> {
     }
 }
 
-/// Runs `change` beside clients of the server at `address`; returns what it returns, and the number
-/// of answered requests. No request is lost.
+/// Runs `change` next to clients of the server at `address`; returns what it returns, and the
+/// number of answered requests. No request is lost.
 #[track_caller]
 fn beside<T>(
     arm: &Arm,

@@ -10,7 +10,7 @@ use crate::status::Told;
 /// Requests of each client.
 const ASKED: u64 = 40;
 
-/// Asks once on a connection that stays; whether the request was carried out.
+/// Asks once on a connection that stays; whether the request was executed.
 fn is_served(client: &mut Client) -> bool {
     client.send("GET /work?ms=5 HTTP/1.1\r\nHost: a\r\n\r\n");
     let status = client.line();
@@ -48,7 +48,7 @@ pub fn an_overload_is_refused(arm: &Arm) {
         asking.into_iter().map(|it| it.join().expect("a client")).collect()
     });
     let (served, asked) = (counts.iter().sum::<u64>(), ASKED * clients.len() as u64);
-    assert!(0 < served && served < asked, "{served} of {asked} were carried out");
+    assert!(0 < served && served < asked, "{served} of {asked} were executed");
     eventually("the books balance", PATIENCE, || {
         let status = told.status();
         let refused = status["governor"]["refused"].as_u64() == Some(asked - served);

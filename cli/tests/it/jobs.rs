@@ -3,7 +3,7 @@
 use crate::arms::Arm;
 use crate::harness::{Client, Plan, Server, ms};
 
-/// The slow steps that run at one time if there are helpers for them.
+/// The slow steps that run at once if there are helpers for them.
 const SLOW: usize = 3;
 
 fn serve(arm: &Arm) -> Server {

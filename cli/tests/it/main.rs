@@ -114,7 +114,7 @@ groups! { $
     /// Arms of which the governor is tested.
     overload { governed: an_overload_is_refused; }
 
-    /// Arms that serve several clients at one time.
+    /// Arms that serve several clients at once.
     crowd { slow: the_greedy_do_not_starve_the_rest; }
 
     /// Arms that serve many clients in one loop.

@@ -75,7 +75,7 @@ impl Members {
     }
 }
 
-/// A node, whose book is a file of its own.
+/// A node, whose book is a separate file.
 fn node<'a>(arm: &'a Arm, members: &Members, at: usize, port: u16) -> Plan<'a> {
     let data = members.folder.path().join(format!("book{at}"));
     if !data.exists() {

@@ -110,7 +110,7 @@ fn books_that_are_none() {
     check(EPOLL.stock(&folder.path().join("absent.txt")).fail(), 1, &words);
 }
 
-/// Another server has the port; also tested if workers have listeners of their own.
+/// Another server has the port; also tested if workers have separate listeners.
 #[test]
 fn a_port_in_use() {
     let (folder, data) = Folder::with("stock.txt", "1 10 100\n");

@@ -57,7 +57,7 @@ pub fn descriptors_run_out(arm: &Arm) {
     server.stop().says("0 workers replaced");
 }
 
-/// Silent connections take what descriptors they can; files are served beside them all the same.
+/// Silent connections take what descriptors they can; files are served next to them all the same.
 pub fn files_have_descriptors(arm: &Arm) {
     let (_folder, file) = Folder::with("a.txt", "0123456789");
     let root = file.parent().and_then(|root| root.to_str()).expect("a temporary path is text");
@@ -149,7 +149,7 @@ pub fn the_limit_opens_an_eighth_below(arm: &Arm) {
     inside.iter_mut().for_each(check_serves);
 }
 
-/// Any number of workers shares one limit on clients at one time, and all clients are served.
+/// Any number of workers shares one limit on clients at once, and all clients are served.
 pub fn the_limit_holds_for_all_workers(arm: &Arm) {
     const LIMIT: usize = 7;
     let mut plan = serve(arm).with(&["--max-connections", &LIMIT.to_string()]);

@@ -1,4 +1,4 @@
-//! Several sites of one web server, by name and with certificates of their own, behind a proxy.
+//! Several sites of one web server, by name and with separate certificates, behind a proxy.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::arms::Arm;
 use crate::harness::{Folder, PATIENCE, Plan, eventually};
 use sys::signal::Signal;
 
-/// Sites of a file of options with certificates of their own, behind a proxy that names the client:
+/// Sites of a file of options with separate certificates, behind a proxy that names the client:
 /// curl trusts each site's certificate alone, also after a reload.
 pub fn sites_by_name(arm: &Arm) {
     let folder = Folder::new();

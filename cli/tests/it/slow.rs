@@ -31,7 +31,11 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
         let begin = Instant::now();
         for round in 0..20 {
             let mut other = server.client();
-            assert_eq!(other.ask("buy 2 1"), "[buy] success", "client {round} beside the deaf one");
+            assert_eq!(
+                other.ask("buy 2 1"),
+                "[buy] success",
+                "client {round} next to the deaf one"
+            );
             assert_eq!(other.ask("sell 2 1"), "[sell] success");
         }
         let taken = begin.elapsed();

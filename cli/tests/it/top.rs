@@ -1,4 +1,4 @@
-//! `roundhouse top` on a terminal of its own, and as a line of JSON.
+//! `roundhouse top` on a separate terminal, and as a line of JSON.
 
 use std::process::{Command, Output, Stdio};
 

@@ -244,7 +244,7 @@ fn tags_change_with_the_content(server: &Server, folder: &Folder) {
     let mut client = server.client();
     let since = "If-Modified-Since: Thu, 01 Jan 1970 00:00:01 GMT\r\n";
     client.send(get("/fixed.txt", since));
-    assert_eq!(body(&mut client), b"v2", "a constant date is no validator");
+    assert_eq!(body(&mut client), b"v2", "a constant date is not a validator");
     client.send(get("/fixed.txt", &format!("If-None-Match: {old}\r\n")));
     assert_eq!(body(&mut client), b"v2");
 }
@@ -416,7 +416,7 @@ pub fn the_slow_are_told(arm: &Arm) {
 }
 
 /// A client that ends its output and does not read yet costs no CPU, and gets the whole file when
-/// it reads (RFC 9112 9.6: a half close is no loss of interest).
+/// it reads (RFC 9112 9.6: a half close is not a loss of interest).
 pub fn a_half_closed_client_waits_for_free(arm: &Arm) {
     const LEN: u64 = 60 << 20;
     let folder = Folder::new();

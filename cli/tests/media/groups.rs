@@ -1,4 +1,4 @@
-//! Foreign players listen to a group in a network of their own: the loopback of a fresh namespace,
+//! Foreign players listen to a group in a separate network: the loopback of a fresh namespace,
 //! to which groups are routed.
 
 use std::io::{Read, Write};
@@ -27,7 +27,7 @@ impl Room {
     fn new() -> Option<Room> {
         let holder = start("unshare", &["--net", "sh", "-c", ROOM]);
         if holder.next_line(PATIENCE).as_deref() != Some("ready") {
-            skip("a network of its own");
+            skip("a separate network");
             return None;
         }
         let pid = holder.pid().to_string();

@@ -65,7 +65,7 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
         calm(&mut browser, &at);
         browser.shot(&format!("report-{width}-{scheme}"));
     }
-    assert_ne!(papers[0], papers[1], "dark has a colour of its own");
+    assert_ne!(papers[0], papers[1], "dark has a separate colour");
 }
 
 #[test]

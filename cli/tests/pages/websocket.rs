@@ -61,7 +61,7 @@ fn the_chat_of_the_examples() {
     let here = std::env::current_exe().expect("this program has a path");
     let chat = here.ancestors().nth(2).map(|dir| dir.join("examples/websocket"));
     let Some(chat) = chat.filter(|path| path.exists()) else {
-        return skip("examples beside the tests");
+        return skip("examples next to the tests");
     };
     let Some(mut browser) = Browser::open() else { return };
     let server = Server::start(Command::new(chat).args(["--port", "0"]));

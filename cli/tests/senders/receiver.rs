@@ -250,7 +250,7 @@ impl Receiver {
         if is_control {
             return self.take_control(bytes);
         }
-        assert!(bytes.len() > 12 && bytes[0] == 0x80, "{url}: {bytes:?} is no packet");
+        assert!(bytes.len() > 12 && bytes[0] == 0x80, "{url}: {bytes:?} is not a packet");
         let track = self.tracks.iter_mut().find(|track| track.ssrc == word(8));
         let track = track.unwrap_or_else(|| panic!("{url}: a packet of a stranger"));
         let sequence = u16::from_be_bytes([bytes[2], bytes[3]]);

@@ -3,7 +3,7 @@
 //! pause and a seek, and cut short. The packets equal byte for byte those within the connection,
 //! which use no sender.
 //!
-//! Senders that set up queues do so in a network of their own.
+//! Senders that set up queues do so in a separate network.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const FILMS: [&str; 5] = ["film.ts", "film.mp4", "tone.wav", "disc.wav", "talk.o
 const PLACE: &str = "2-";
 /// The engines, used in turn.
 const ENGINES: [&str; 4] = ["epoll", "prefork", "uring", "thread"];
-/// Servers at one time.
+/// Servers at once.
 const ABREAST: usize = 9;
 /// After this time without a packet no packet is on its way.
 const QUIET: Duration = Duration::from_millis(400);
@@ -96,7 +96,7 @@ struct Played {
     cut_short: Program,
 }
 
-/// Plays every film at one time.
+/// Plays every film at once.
 fn play_all(url: &str) -> Vec<Played> {
     std::thread::scope(|scope| {
         let all = FILMS.map(|film| {

@@ -1,5 +1,5 @@
 //! Clients that are slow on purpose, hundreds or thousands of them (slowhttptest): they cost a
-//! bounded amount of memory, and other clients are served beside them.
+//! bounded amount of memory, and other clients are served next to them.
 //!
 //! The tests print the waits of those clients, with and without the slow ones, and do not assert
 //! them.
@@ -98,7 +98,7 @@ fn check(engine: &str, site: &Folder, connections: u32, lasts: u32) {
             }
             over.store(true, Ordering::Relaxed);
             let attacked = attacks.into_iter().map(|it| it.join()).all(|it| it.is_ok());
-            assert!(attacked, "{engine}: not served beside the slow");
+            assert!(attacked, "{engine}: not served alongside the slow");
             (client.join().expect("the fast client is served"), memory)
         });
         let names: Vec<&str> = group.iter().map(|(name, ..)| *name).collect();

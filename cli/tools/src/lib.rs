@@ -1,6 +1,6 @@
 //! The tools around a server: its clients, path searches on maps, checks of machines and senders.
 //!
-//! Each command of `roundhouse` that is a program of its own lives here with its arguments, and
+//! Each command of `roundhouse` that is a separate program lives here with its arguments, and
 //! `cli` calls it. Commands that only start a server or a measurement are in `cli`; what they need
 //! of the machine is here.
 //!

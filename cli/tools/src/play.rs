@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(short = 'd', long = "for", default_value = "10s", value_name = "TIME",
           value_parser = span)]
     pub time: Duration,
-    /// Sessions at one time; with rtp://, receivers at every second port, or in the group
+    /// Sessions at once; with rtp://, receivers at every second port, or in the group
     #[arg(short = 'c', short_alias = 'n', long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sessions: u32,

@@ -26,7 +26,7 @@ pub struct Document {
     pub about: String,
     /// The factor by which waits were shortened.
     pub scale: f64,
-    /// The same in words, shown beside every figure; empty if nothing was shortened.
+    /// The same in words, shown next to every figure; empty if nothing was shortened.
     pub scale_words: String,
     /// The run was stopped before its end.
     pub interrupted: bool,

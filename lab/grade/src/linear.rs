@@ -1,7 +1,7 @@
 //! Whether a recorded history is linearisable: whether each request can have taken effect at one
 //! moment between its call and its reply (Herlihy and Wing, 1990).
 //!
-//! Each stock has a history of its own (Horn and Kroening, "Faster linearizability checking via
+//! Each stock has a separate history (Horn and Kroening, "Faster linearizability checking via
 //! P-compositionality", 2015). A `show` is one read of each: its rows need not be of one moment.
 //!
 //! The search of Wing and Gong runs just in time (Lowe, "Testing for linearizability", 2017): along

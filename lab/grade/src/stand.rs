@@ -1,4 +1,4 @@
-//! The place of one trial: a fresh server with a book of the trial's own, in a folder of its own.
+//! The place of one trial: a fresh server with a book of the trial's own, in a separate folder.
 
 use std::fs;
 use std::net::Ipv4Addr;

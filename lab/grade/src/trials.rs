@@ -59,7 +59,7 @@ trials! {
     "clients-10", 3, PLENTY, 30, |it| crowd::clients(it, 10), "10 clients at once";
     "clients-100", 3, PLENTY, 30, |it| crowd::clients(it, 100), "100 clients at once";
     "clients-1000", 3, PLENTY, 60, |it| crowd::clients(it, 1000), "1000 clients at once";
-    "slow-clients", 7, WIDE, 30, crowd::slow, "slow and silent clients stop nobody else";
+    "slow-clients", 7, WIDE, 30, crowd::slow, "slow and idle clients stop nobody else";
     "killed-clients", 6, WIDE, 30, crowd::killed, "clients may vanish at any byte";
     "signals", 3, PLENTY, 30, crowd::signals, "interrupted calls are repeated";
     "starvation", 5, PLENTY, 30, crowd::starvation, "orders get through while others list";

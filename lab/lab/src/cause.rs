@@ -27,7 +27,7 @@ const BESIDE: f64 = 2.0;
 const REST_MIN: f64 = 0.3;
 /// User time is sampled; below this many nanoseconds of both servers (20 ticks) it tells nothing.
 const SAMPLED_MIN_NS: u64 = 200_000_000;
-/// Calls that a ring carries out for its owner, who does not make them.
+/// Calls that a ring executes for its owner, who does not make them.
 const BY_RING: [&str; 10] = [
     "sendto", "sendmsg", "write", "writev", "recvfrom", "recvmsg", "read", "readv", "accept4",
     "close",
@@ -46,7 +46,7 @@ pub struct Reason {
     pub more_ns: f64,
     /// The causes that were found, the largest first.
     pub causes: Vec<Cause>,
-    /// Differences beside CPU time: the wait for a core, the memory of an idle connection.
+    /// Differences next to CPU time: the wait for a core, the memory of an idle connection.
     #[serde(default)]
     pub beside: Vec<String>,
     /// All of it in a sentence.
@@ -181,15 +181,15 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// The reasons for all arms that are dearer beyond doubt than the cheapest of their load point. An
-/// arm without counts has none.
+/// The reasons for all arms that are costlier beyond doubt than the cheapest of their load point.
+/// An arm without counts has none.
 pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
     let Some(prices) = &run.prices else { return Vec::new() };
     let mut found = Vec::new();
     for cost in &answer.costs {
         let Some(cheapest) = cost.ranks.first() else { continue };
         let base = Counts::of(run, cheapest, &cost.point);
-        for rank in cost.ranks.iter().filter(|rank| rank.dearer) {
+        for rank in cost.ranks.iter().filter(|rank| rank.costlier) {
             let counts = Counts::of(run, rank, &cost.point);
             if counts.census.is_some() && base.census.is_some() {
                 let causes = [
@@ -228,11 +228,11 @@ fn differs(mine: f64, theirs: f64, least: f64) -> bool {
 }
 
 /// The arms whose system calls are needed: at each load point the cheapest, and those that are
-/// dearer beyond doubt.
+/// costlier beyond doubt.
 pub fn questioned(answer: &RaceAnswer, point: &str) -> Vec<String> {
     let here = answer.costs.iter().filter(|cost| cost.point == point);
-    let ranks = here.filter(|cost| cost.ranks.iter().any(|rank| rank.dearer)).flat_map(|cost| {
-        cost.ranks.iter().enumerate().filter(|(at, rank)| *at == 0 || rank.dearer)
+    let ranks = here.filter(|cost| cost.ranks.iter().any(|rank| rank.costlier)).flat_map(|cost| {
+        cost.ranks.iter().enumerate().filter(|(at, rank)| *at == 0 || rank.costlier)
     });
     ranks.map(|(_, rank)| rank.arm.clone()).collect()
 }

@@ -1,4 +1,4 @@
-//! Reasons to distrust a result, printed beside it.
+//! Reasons to distrust a result, printed next to it.
 //!
 //! A doubt is not an error: the number stays, with the reason to read it with care. If there is a
 //! remedy, the doubt names it. The list is computed from the record alone, so a report that is

@@ -56,7 +56,7 @@ pub type FilesOf<'a> = dyn Fn(Service, Option<&Path>) -> Result<Vec<Provision>> 
 pub struct PointWishes {
     /// Requests in flight on each connection.
     pub depths: Vec<u32>,
-    /// Connections at one time.
+    /// Connections at once.
     pub connections: Option<u32>,
     /// Numbers of connections.
     pub sweep: Vec<u32>,
@@ -113,7 +113,7 @@ pub struct Adjustments {
 }
 
 impl PointWishes {
-    /// Whether a load point is asked for beside depths: a curve, open arrivals, overload or a
+    /// Whether a load point is asked for next to depths: a curve, open arrivals, overload or a
     /// promise.
     fn is_given(&self) -> bool {
         let curves = [self.sweep.is_empty(), self.churn.is_empty(), self.idle.is_empty()];
@@ -239,7 +239,7 @@ impl PlanSource {
     /// Reads the plan file at `path`.
     ///
     /// # Errors
-    /// It cannot be read, or is no plan.
+    /// It cannot be read, or is not a plan.
     pub fn read(path: &Path) -> Result<PlanSource> {
         let folder = path.parent().unwrap_or(Path::new("."));
         PlanSource::of(PlanFile::read(path)?, folder, &path.display().to_string())

@@ -37,7 +37,7 @@ const FOREIGN_MAX: f64 = 0.05;
 pub struct DuetTable {
     /// The question in one sentence.
     pub question: String,
-    /// The explanation that the reader needs beside the rows.
+    /// The explanation that the reader needs next to the rows.
     pub note: String,
     /// The rows, in order.
     pub rows: Vec<Row>,
@@ -77,7 +77,7 @@ pub struct DuetFigure {
     pub right_value: Option<f64>,
     /// The figure of each fresh pair.
     pub pairs: Vec<f64>,
-    /// The word; empty if nothing was measured, and for a server beside itself.
+    /// The word; empty if nothing was measured, and for a server next to itself.
     pub verdict: String,
     /// Whether the goal was reached.
     pub reached: Option<Decision>,
@@ -94,11 +94,11 @@ pub struct Findings {
     pub schema: String,
     /// The question in one sentence.
     pub question: String,
-    /// The explanation beside the rows.
+    /// The explanation next to the rows.
     pub note: String,
     /// The start, UTC (RFC 3339).
     pub date: String,
-    /// The caller's text beside the results, such as a commit.
+    /// The caller's text next to the results, such as a commit.
     pub label: String,
     /// The machine.
     pub host: Host,
@@ -289,7 +289,7 @@ impl DuetFigure {
         }
     }
 
-    /// The verdict on the left server beside the right one.
+    /// The verdict on the left server next to the right one.
     fn decide(&mut self, comparison: Comparison, terms: Terms) {
         let metric = self.metric();
         self.verdict = word(decide(&comparison, terms), metric).to_string();

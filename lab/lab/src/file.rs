@@ -32,7 +32,7 @@ use std::path::Path;
 pub struct PlanFile {
     /// The question in one sentence; composed from the arms if absent.
     pub question: Option<String>,
-    /// The explanation that a reader needs beside the rows (duets).
+    /// The explanation that a reader needs next to the rows (duets).
     pub note: Option<String>,
     /// The objective of a workload (`roundhouse tune`), such as `p99 < 20ms`.
     pub slo: Option<String>,
@@ -166,11 +166,11 @@ impl PlanFile {
     /// Reads the plan file at `path`.
     ///
     /// # Errors
-    /// If it cannot be read or is no plan.
+    /// If it cannot be read or is not a plan.
     pub fn read(path: &Path) -> Result<PlanFile> {
         let text = sys::input::read_text(path, sys::input::SMALL);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        PlanFile::parse(&text).with_context(|| format!("{} is no plan", path.display()))
+        PlanFile::parse(&text).with_context(|| format!("{} is not a plan", path.display()))
     }
 
     /// The plan that the file describes. `folder` is the folder of the file: paths in it are

@@ -1,6 +1,6 @@
 //! Idle connections: opened by the laboratory and held through the trial without traffic.
 //!
-//! Most connections of a real server are silent. Holding them here keeps the generator's core free
+//! Most connections of a real server are idle. Holding them here keeps the generator's core free
 //! for the busy ones, and works with any server. One pair of addresses has only some 28,000 ports,
 //! so beyond `PER_ADDRESS` connections the laboratory connects to the next server address of
 //! 127.0.0.0/8. A server that listens on 127.0.0.1 alone refuses those, and the count tells how

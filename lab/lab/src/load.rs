@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn other_output_is_refused_with_a_reason() {
         fn check(text: &str, want: &str) {
-            let found = Load::parse(text).expect_err("it is no report");
+            let found = Load::parse(text).expect_err("it is not a report");
             assert!(found.contains(want), "{found}");
         }
         check("", "found none");

@@ -76,7 +76,7 @@ pub struct TreeLife {
     /// Processes and threads created on the whole machine in that time: an upper bound if the exact
     /// counts are absent.
     pub machine_forks: Option<u64>,
-    /// Sentences to print beside the figures.
+    /// Sentences to print next to the figures.
     #[serde(default)]
     pub doubts: Vec<String>,
 }

@@ -38,8 +38,8 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
-    /// Files in the `{dir}` of its trials, beside those of the plan; `{port}`, `{host}` and `{dir}`
-    /// are replaced.
+    /// Files in the `{dir}` of its trials, next to those of the plan; `{port}`, `{host}` and
+    /// `{dir}` are replaced.
     #[serde(default)]
     pub files: Vec<Provision>,
     /// The check of readiness.
@@ -51,7 +51,7 @@ pub struct Arm {
     /// How to stop it gracefully.
     #[serde(default)]
     pub stop: Stop,
-    /// Idle connections to it, beside those of the load point.
+    /// Idle connections to it, next to those of the load point.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle: u32,
 }
@@ -134,7 +134,7 @@ pub struct Plan {
     pub turns: Turns,
 }
 
-/// A block in which all servers take turns. At an open load point, or beside idle connections,
+/// A block in which all servers take turns. At an open load point, or next to idle connections,
 /// one server after the other is up alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turns {
@@ -144,7 +144,7 @@ pub struct Turns {
     /// each; 0 for none.
     pub silent: u32,
     /// The time after which no block begins, milliseconds. A race with a budget also ends when it
-    /// is settled, and lets clearly dearer arms leave. Absent where the number of blocks decides.
+    /// is settled, and lets clearly costlier arms leave. Absent where the number of blocks decides.
     pub budget_ms: Option<u64>,
 }
 

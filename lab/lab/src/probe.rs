@@ -1,4 +1,4 @@
-//! The protocol of a server, found out by polite requests: each goes over a connection of its own,
+//! The protocol of a server, found out by polite requests: each goes over a separate connection,
 //! and none changes anything.
 
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 //!
 //! Every block meets every arm that is still in the race, so a disturbance affects all of them
 //! alike, and no trial is repeated. An arm leaves when its server does not start or fails twice; in
-//! a race with a budget also when it is clearly dearer. A stopped race can continue: the schedule
+//! a race with a budget also when it is clearly costlier. A stopped race can continue: the schedule
 //! follows from the plan alone, so a result's position in it identifies the finished slots.
 
 use crate::block::{Slot, schedule};
@@ -90,8 +90,8 @@ pub fn go_on(
     Ok(Outcome { run: race.run, interrupted: !finished })
 }
 
-/// Counts system calls in runs of their own and measures their prices: those of the cheapest arms
-/// and the dearer ones.
+/// Counts system calls in separate runs and measures their prices: those of the cheapest arms
+/// and the costlier ones.
 ///
 /// # Errors
 /// If the raw file cannot be written, or a price cannot be measured.
@@ -134,7 +134,7 @@ pub fn explain(
 /// Pilot trials of each arm; their median is its capacity.
 const PILOT_ROUNDS: u32 = 3;
 
-/// The state of a running race beside its record.
+/// The state of a running race next to its record.
 #[derive(Default)]
 struct Progress {
     /// Arms that never started.

@@ -163,7 +163,7 @@ impl Run {
 
     fn take(&mut self, row: Row) {
         match row {
-            // Each manifest begins a run of its own.
+            // Each manifest begins a separate run.
             Row::Manifest(_) => {}
             Row::Trial(trial) => self.trials.push(*trial),
             Row::Pilot(pilot) => self.pilots.push(pilot),
@@ -376,7 +376,7 @@ mod tests {
         assert_eq!(read(&room.path().join("kept.jsonl.gz")).expect("what was packed"), runs);
         std::fs::copy(&path, room.path().join("not.jsonl.gz")).expect("writable");
         let found =
-            format!("{:#}", read(&room.path().join("not.jsonl.gz")).expect_err("it is no gzip"));
+            format!("{:#}", read(&room.path().join("not.jsonl.gz")).expect_err("it is not gzip"));
         assert!(found.contains("cannot read") && found.contains("not.jsonl.gz"), "{found}");
     }
 

@@ -271,7 +271,7 @@ impl Up {
 }
 
 impl Runner {
-    /// One slot with a server of its own, for the `attempt`th time. `begun` is when the race began.
+    /// One slot with a separate server, for the `attempt`th time. `begun` is when the race began.
     /// `None` if it was interrupted.
     pub fn run(&self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
         let start = Instant::now();

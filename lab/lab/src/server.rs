@@ -169,7 +169,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // Workers that outlived their leader are still in the group. The group's id cannot be
-        // reused while one of them lives, and an empty group is no error here.
+        // reused while one of them lives, and an empty group is not an error here.
         if let Some(pid) = pid(&self.child) {
             let _ = kill_process_group(pid, Signal::KILL);
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Requests in flight on each connection, one load point each.
 const DEPTHS: [u32; 2] = [1, 16];
-/// Connections at one time.
+/// Connections at once.
 pub const CONNECTIONS: u32 = 8;
 /// Round trips after which a client reconnects. An engine that serves one client at a time would
 /// never reach the second one otherwise. One request in 64 meets the accept queue, so p99 shows

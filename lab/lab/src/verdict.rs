@@ -83,7 +83,7 @@ impl ArmVerdict {
 pub enum Light {
     /// There is no reason for distrust.
     Green,
-    /// Read the text beside it.
+    /// Read the text next to it.
     Amber,
     /// Wrong answers: do not use it.
     Red,
@@ -156,7 +156,7 @@ impl ArmSummary {
     }
 }
 
-/// The resources that an arm's process tree used: medians over its trials, beside the speed.
+/// The resources that an arm's process tree used: medians over its trials, next to the speed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostSummary {
     /// CPU time per request over the whole load, ended processes included, nanoseconds.

@@ -194,7 +194,7 @@ fn sentence(rows: &[Row], before: &Summary, after: &Summary) -> String {
         |wanted: Agreement| rows.iter().filter(led).filter(|row| row.agreement == wanted).count();
     let all = rows.iter().filter(led).count();
     if all == 0 {
-        return "The runs have no arm at a load point in common beside the baseline.".to_string();
+        return "The runs have no arm at a load point in common except the baseline.".to_string();
     }
     format!(
         "Of {all} comparisons of speed and CPU, {} are confirmed, {} are equivalent in both runs, \

@@ -22,7 +22,7 @@
 //! | `drive/settings.rs` | the settings of a generator, and its reports to an observer |
 //! | `drive/io.rs` | connect, send, receive, record, and their faults |
 //! | `drive/windows.rs` | topped-up windows, renewed connections, late echoes |
-//! | `drive/connect.rs` | connecting as a time of its own; users that come and go |
+//! | `drive/connect.rs` | connecting as a separate time; users that come and go |
 //! | `drive/state.rs` | the parts of a generator, by what changes together |
 //! | `drive/link.rs` | the state of one connection |
 //! | `drive/wire.rs` | its bytes, as they are or over TLS |

@@ -139,7 +139,7 @@ impl Health {
                 Verdict::Invalid,
                 format!(
                     "the generator was kept from running for {sum:.0} ms, {max:.0} ms at a time: \
-                     give it a processor of its own (--cpu), or stop other programs"
+                     give it its own processor (--cpu), or stop other programs"
                 ),
             );
         }
@@ -182,7 +182,7 @@ impl Health {
         {
             self.note(
                 Verdict::GeneratorLimited,
-                format!("its p99.9 of {:.0} us is not small beside the response's p99", us(p999)),
+                format!("its p99.9 of {:.0} us is not small against the response's p99", us(p999)),
             );
         }
     }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use wire::http::{Body, Chunked, Limits, head};
 
-/// Bodies above this length (bytes), and those that are no UTF-8, are not kept with their requests.
+/// Bodies above this length (bytes), and those that are not UTF-8, are not kept with their
+/// requests.
 const BODY_MAX: usize = 64 << 10;
 const RECEIVE: usize = 64 << 10;
 
@@ -105,7 +106,7 @@ struct Requests {
     held: Vec<u8>,
     /// The request whose body is read.
     open: Option<Open>,
-    /// The bytes are no HTTP/1.1 any more.
+    /// The bytes are not HTTP/1.1 any more.
     is_lost: bool,
 }
 

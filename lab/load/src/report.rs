@@ -83,7 +83,7 @@ pub struct Report {
     /// Wrong replies of the whole run.
     pub wrong: u64,
     /// Requests of the whole run that the overloaded server refused in the words of its protocol,
-    /// such as 503 with Retry-After; they are no errors.
+    /// such as 503 with Retry-After; they are not errors.
     #[serde(default)]
     pub refused: u64,
     /// Right replies a second in the window.

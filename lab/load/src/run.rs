@@ -1,6 +1,6 @@
 //! One measurement of one server: probe, warm up, measure, drain, audit, judge.
 //!
-//! The calling thread only coordinates; each generator is a thread of its own (`run/thread.rs`), so
+//! The calling thread only coordinates; each generator is a separate thread (`run/thread.rs`), so
 //! that reading `/proc` delays no arrival.
 
 mod failure;
@@ -138,7 +138,7 @@ pub struct Hooks {
 /// Loads one server as planned.
 ///
 /// # Errors
-/// See [`Failure`]. Connection faults and wrong replies are no errors: they are in the report.
+/// See [`Failure`]. Connection faults and wrong replies are not errors: they are in the report.
 pub fn run(plan: &Plan) -> Result<Report, Failure> {
     run_with(plan, &Hooks::default())
 }

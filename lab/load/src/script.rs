@@ -4,7 +4,7 @@
 //! received, and keeps the outstanding requests of each connection. It borrows its input and says
 //! how much it used; the driver keeps the rest and offers it again with more.
 //!
-//! A run may be audited: at its end the driver sends one last request on a connection of its own,
+//! A run may be audited: at its end the driver sends one last request on a separate connection,
 //! and the script gives its verdict on the reply.
 
 pub(crate) mod echo;

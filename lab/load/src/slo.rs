@@ -154,7 +154,7 @@ mod tests {
             let found = all.judge(&Histogram::new(), without, 0.0);
             assert!(found.iter().all(|it| !it.met && it.found == 0.0), "{found:?}");
             let values: Vec<_> = found.iter().map(|it| it.value).collect();
-            assert_eq!(values, [None, Some(1.0), None, None], "no reply is no good time");
+            assert_eq!(values, [None, Some(1.0), None, None], "no reply is not a good time");
         }
     }
 }

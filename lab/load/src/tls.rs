@@ -73,7 +73,7 @@ impl Layers {
     /// Those of a target, or `None` for plain TCP.
     ///
     /// # Errors
-    /// A host that is no name, or certificates that cannot be read.
+    /// A host that is not a name, or certificates that cannot be read.
     pub fn of(target: &Target) -> Result<Option<Self>, Usage> {
         let websocket = target.websocket.map(|kind| WebSocket::new(kind, &target.authority));
         let Some(options) = &target.tls else {

@@ -12,7 +12,7 @@ use wire::conf::span;
 /// The work of each arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Batch after batch on a connection of its own: a user (endless rounds) or a session.
+    /// Batch after batch on a separate connection: a user (endless rounds) or a session.
     Own {
         /// Batches before the user leaves; [`u64::MAX`]: never.
         rounds: u64,
@@ -42,14 +42,14 @@ pub enum Think {
     Even(Duration, Duration),
 }
 
-/// The pauses of one thread's users, from a random stream of its own.
+/// The pauses of one thread's users, from a separate random stream.
 pub(crate) struct Pauses {
     think: Think,
     random: Pcg64Mcg,
 }
 
 impl Work {
-    /// Whether users have connections of their own.
+    /// Whether users have separate connections.
     pub fn is_own(self) -> bool {
         matches!(self, Self::Own { .. })
     }

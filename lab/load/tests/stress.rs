@@ -37,7 +37,7 @@ fn open(behaviour: ServerBehaviour) -> SocketAddr {
     let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for peer in listener.incoming().map_while(Result::ok) {
-            // A client that gives up halfway is no error here.
+            // A client that gives up halfway is not an error here.
             thread::spawn(move || drop(talk(peer, behaviour)));
         }
     });

@@ -1,5 +1,5 @@
 //! The clients of a published study: connecting apart from the response, guests, the first failure,
-//! replies that are no HTTP.
+//! replies that are not HTTP.
 
 use load::drive::Guests;
 use load::run::{Window, Workload};

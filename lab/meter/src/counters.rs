@@ -1,7 +1,7 @@
 //! The counters of a server, read on this machine or asked of the one that the server runs on.
 //!
 //! A generator reads them between its windows, while the server is drained. If the two are on
-//! different machines, a [`CounterServer`] beside the server answers over TCP. Each machine uses
+//! different machines, a [`CounterServer`] next to the server answers over TCP. Each machine uses
 //! its own clock alone: CPU time is the server's, elapsed time the generator's.
 
 use crate::{Memory, ProcError, TreeCost};

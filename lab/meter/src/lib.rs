@@ -11,7 +11,7 @@
 //! Everything is read as text files from outside the measured process, so a foreign server is
 //! metered exactly as one of ours. Much can go missing: a thread that ends takes its counters with
 //! it. This crate guesses nothing silently; a figure that is not exact comes with a *doubt*, a
-//! sentence to be printed beside the number.
+//! sentence to be printed next to the number.
 
 pub mod counters;
 pub mod histogram;

@@ -73,7 +73,7 @@ pub struct Cost {
     pub threads: usize,
     /// Whether part of the CPU time was taken from clock ticks, because processes ended.
     pub is_coarse: bool,
-    /// Sentences to be printed beside the figures; empty if they are exact.
+    /// Sentences to be printed next to the figures; empty if they are exact.
     pub doubts: Vec<String>,
 }
 

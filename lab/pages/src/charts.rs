@@ -1,4 +1,4 @@
-//! Charts as plotly.js figures: data and layout, without colours of their own.
+//! Charts as plotly.js figures: data and layout, without separate colours.
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
 //! light, dark and paper each have their own and this module knows none of them. Each figure comes
@@ -100,7 +100,7 @@ pub(crate) struct Look {
 }
 
 /// The look of the arm `name`: the baseline in the colour of ink, its twin in grey, each other arm
-/// in a colour of its own.
+/// in a separate colour.
 pub(crate) fn look(plan: &Plan, name: &str) -> Look {
     if plan.twin && name == plan.twin_name() {
         return Look { colour: "$muted".to_string(), symbol: "circle-open" };

@@ -2,7 +2,7 @@
 //!
 //! The order of the page is fixed: the lesson, the result in numbers, the expectations, the
 //! published result, its repetition with the flaw, the run without the flaw, and the explanation.
-//! The scale stands beside every figure, so that a figure cut out of its page keeps it.
+//! The scale stands next to every figure, so that a figure cut out of its page keeps it.
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};

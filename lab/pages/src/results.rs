@@ -73,7 +73,7 @@ fn view(all: &[Repeated]) -> View<'_> {
     View { groups }
 }
 
-/// Makes the page of results: one HTML file beside the files that it links to.
+/// Makes the page of results: one HTML file next to the files that it links to.
 ///
 /// # Errors
 /// Only for a fault of this crate; see [`PageError`].

@@ -123,7 +123,7 @@ pub(crate) fn has_median(
     median(summary, &point.point, arm, metric).is_some()
 }
 
-/// The metric beside CPU per request in a table of two: the load point's own, or speed if its own
+/// The metric next to CPU per request in a table of two: the load point's own, or speed if its own
 /// is CPU.
 pub fn first(lead: Metric) -> Metric {
     if lead == Metric::Cpu { Metric::Throughput } else { lead }

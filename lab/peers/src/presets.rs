@@ -62,7 +62,7 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
         "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
         "tokio" | "tokio-threads" if site.service == Service::Echo => Service::Echo,
         "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
-        // Those servers speak a protocol of their own, or that of the server behind them.
+        // Those servers speak a separate protocol, or that of the server behind them.
         _ => site.service,
     };
     if serves != site.service {

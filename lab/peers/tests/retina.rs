@@ -33,7 +33,7 @@ impl Media {
         let tests = std::env::current_exe().expect("our own path");
         let binary = tests.parent()?.parent()?.join("roundhouse");
         if !binary.is_file() {
-            skip("roundhouse beside the tests");
+            skip("roundhouse next to the tests");
             return None;
         }
         if !has("ffmpeg") {

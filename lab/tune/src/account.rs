@@ -6,7 +6,7 @@ use document::{Account, Axis, Mark, Plot, Point, Section, Series, Table};
 use stats::words::{self, size};
 use std::fmt::Write as _;
 
-/// The facts that a reader needs beside the result.
+/// The facts that a reader needs next to the result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
     /// The workload in words.
@@ -19,7 +19,7 @@ pub struct About {
     pub in_flight: f64,
     /// Names and values: machine, date, program, command.
     pub facts: Vec<(String, String)>,
-    /// Reasons for which one is dearer than the other, from counted system calls.
+    /// Reasons for which one is costlier than the other, from counted system calls.
     pub reasons: Vec<String>,
     /// Candidates of the whole space.
     pub space: usize,
@@ -101,7 +101,7 @@ pub fn page(found: &Found, about: &About) -> Account {
         sentences: about.reasons.clone(),
         sections: vec![
             Section {
-                title: "The finalists beside the default".to_string(),
+                title: "The finalists compared with the default".to_string(),
                 setup: "Fresh servers in every block, the same arrivals for all; * is the choice."
                     .to_string(),
                 plot: Some(costs(&found.finalists)),

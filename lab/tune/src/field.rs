@@ -225,14 +225,14 @@ impl Field {
             }
         }
         if is_kept {
-            reasons.extend(self.dearer(&best.candidate, objective, margin, blocks));
+            reasons.extend(self.costlier(&best.candidate, objective, margin, blocks));
         }
         self.remove(reasons)
     }
 
     /// Candidates that keep the objective and cost more than `best` and the margin beyond doubt
     /// (Holm's correction over them, and over all blocks by 1 / (b (b + 1))).
-    fn dearer(
+    fn costlier(
         &self,
         best: &Candidate,
         objective: f64,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn dearer_and_failing_candidates_leave_with_a_reason_and_equals_stay() {
+    fn costlier_and_failing_candidates_leave_with_a_reason_and_equals_stay() {
         let truth = [("a", 100.0, 1.0), ("b", 101.0, 0.995), ("c", 140.0, 1.0), ("d", 50.0, 0.9)];
         let mut field = field(&truth, 3);
         let left = field.thin(0.99, 0.03);

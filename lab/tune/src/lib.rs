@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! Space --seeds--> screen --leaders--> refine --finalists--> confirm --> Found --> tuned.toml
-//!                  dearer and failing    their neighbours      at .8, 1, 1.2 of the load,
-//!                  candidates leave                            beside the default
+//!                  costlier and failing    their neighbours      at .8, 1, 1.2 of the load,
+//!                  candidates leave                            compared with the default
 //! ```
 //!
 //! The search is a pure function of its heats ([`Heats`]). So a stopped search continues from its

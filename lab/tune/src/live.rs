@@ -46,7 +46,7 @@ pub struct Recipe<'a> {
     pub arm: &'a dyn Fn(&Candidate) -> Result<Arm, String>,
     /// The server whose capacity shares of a rate refer to.
     pub default: Candidate,
-    /// A server without a limit of requests at one time, which tells the time of a lone request.
+    /// A server without a limit of requests at once, which tells the time of a lone request.
     pub calm: Candidate,
     /// The program that offers `load` and `pin`.
     pub exe: &'a Path,
@@ -293,7 +293,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Why one of two candidates takes more CPU time for a request than the other, in sentences:
-    /// their system calls are counted in runs of their own, in a closed loop. Empty if they cannot
+    /// their system calls are counted in separate runs, in a closed loop. Empty if they cannot
     /// be counted, or if it was stopped.
     pub fn reasons(&self, costs: [(&Candidate, f64); 2], clients: u32) -> Vec<String> {
         let mut ranked = costs;
@@ -310,9 +310,9 @@ impl<'a> Machine<'a> {
             let Some(census) = self.runner(&plan).census(0, 0) else { return Vec::new() };
             // The cost of a request in a closed loop is not comparable with that of the search.
             run.census.push(Census { steady_cpu_ns: None, ..census });
-            let dearer = !ranks.is_empty();
+            let costlier = !ranks.is_empty();
             let arm = candidate.to_string();
-            ranks.push(Rank { arm, cpu_ns, dearer, ..Rank::default() });
+            ranks.push(Rank { arm, cpu_ns, costlier, ..Rank::default() });
         }
         let point = self.recipe.plan.points[0].name.clone();
         let costs = vec![CostAnswer { point, ranks, kernel_share: None }];

@@ -16,7 +16,7 @@ pub enum Stage {
     Screen,
     /// Neighbours of the leaders.
     Refine,
-    /// The finalists beside the default.
+    /// The finalists compared with the default.
     Confirm,
 }
 
@@ -63,7 +63,7 @@ pub struct SearchTerms {
     pub refine_blocks: u32,
     /// Blocks of the last stage; an interval needs six.
     pub confirm_blocks: u32,
-    /// Finalists beside the default.
+    /// Finalists compared with the default.
     pub finalists: usize,
     /// Loads of the last stage as multiples of the workload's rate; 1 is among them.
     pub loads: Vec<f64>,
@@ -309,8 +309,8 @@ impl Search<'_> {
         self.refine(leaders)
     }
 
-    /// The best candidates of a field; of those whose costs are not told apart, the ones with fewer
-    /// settings, then with fewer threads.
+    /// The best candidates of a field; of those whose costs are not distinguished, the ones with
+    /// fewer settings, then with fewer threads.
     fn leaders(&self, field: &Field) -> Vec<Candidate> {
         let mut ranks = field.ranks(self.terms.objective);
         let alike = field.alike(self.terms.objective, self.terms.margin);
@@ -344,7 +344,7 @@ impl Search<'_> {
         Some(leaders)
     }
 
-    /// Runs the finalists beside the default at all loads, and decides.
+    /// Runs the finalists compared with the default at all loads, and decides.
     fn confirm(mut self, leaders: Vec<Candidate>) -> Option<Found> {
         let default = self.space.default.clone();
         let others = leaders.into_iter().filter(|it| *it != default);
@@ -488,9 +488,9 @@ fn decide(terms: &SearchTerms, fields: &[Field], finalists: &[Finalist]) -> (usi
     }
 }
 
-/// Of several finalists those that are not dearer beyond doubt than the cheapest, by more than the
-/// margin, and of these the one with the fewest threads, the fewest settings and the least memory:
-/// early on the plateau.
+/// Of several finalists those that are not costlier beyond doubt than the cheapest, by more than
+/// the margin, and of these the one with the fewest threads, the fewest settings and the least
+/// memory: early on the plateau.
 fn leanest(
     terms: &SearchTerms,
     fields: &[Field],

@@ -86,7 +86,7 @@ pub struct Facts {
     pub connections: usize,
     /// Connections that stay silent.
     pub silent: usize,
-    /// Requests in the server at one time: the rate times the time of a request that waits for no
+    /// Requests in the server at once: the rate times the time of a request that waits for no
     /// other (Little, *A proof for the queuing formula L = λW*, 1961).
     pub in_flight: f64,
     /// Whether connections end and new ones come.
@@ -243,7 +243,7 @@ impl Space {
         self.families.iter().find(|it| it.server == candidate.server)
     }
 
-    /// The requests that a candidate works on at one time; `None` where nothing bounds them.
+    /// The requests that a candidate works on at once; `None` where nothing bounds them.
     pub fn crowd(&self, candidate: &Candidate) -> Option<usize> {
         let axes = self.family(candidate)?.axes.iter().filter(|axis| axis.each.is_some());
         let values = axes.map(|axis| candidate.value(&axis.name).unwrap_or(&axis.usual));

@@ -75,7 +75,7 @@ fn recorded(path: &Path) -> Result<String> {
     let text = sys::input::read_text(path, sys::input::LARGE)
         .with_context(|| format!("cannot read {shown}"))?;
     let har: serde_json::Value =
-        serde_json::from_str(&text).with_context(|| format!("{shown} is no recording (HAR)"))?;
+        serde_json::from_str(&text).with_context(|| format!("{shown} is not a recording (HAR)"))?;
     let entries = har["log"]["entries"].as_array();
     let entries = entries.ok_or_else(|| anyhow!("{shown}: expected log.entries, found none"))?;
     let mut lines = String::new();

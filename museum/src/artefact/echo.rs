@@ -5,7 +5,7 @@
 //!             or let go as soon as it is found
 //!   table     a hash map and a new session for each client, or places prepared beforehand
 //!   messages  a new buffer of 20,000 bytes for each reception, or one from a pool
-//!   session   a recursive lock (owner and count, as a critical section has) beside the plain one
+//!   session   a recursive lock (owner and count, as a critical section has) next to the plain one
 //!   lines     a session's words side by side, or on cache lines of their own
 //! ```
 //!
@@ -39,7 +39,7 @@ pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
 const MESSAGE: usize = 20_000;
 /// Bytes of a session's buffers.
 const BUFFER: usize = 64_000;
-/// Sessions at one time.
+/// Sessions at once.
 const SESSIONS: usize = 256;
 /// Threads that wait for events.
 const WORKERS: usize = 4;
@@ -94,7 +94,7 @@ trait Lie: Send + Sync + 'static {
 
 /// Side by side.
 struct Packed;
-/// On lines of their own.
+/// On separate lines.
 struct Apart;
 
 #[derive(derive_more::Deref, derive_more::From)]

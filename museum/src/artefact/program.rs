@@ -1,4 +1,4 @@
-//! Arms that need a process of their own, and the parent's end of their pipes.
+//! Arms that need a separate process, and the parent's end of their pipes.
 //!
 //! A heap has a history: earlier allocations decide the cost of a later one. And the heap is chosen
 //! when a program starts. So a cold heap is a fresh process for each measurement, and a heap

@@ -1,5 +1,5 @@
 //! A list, a binary search tree, a red-black tree: each order of arrival and each operation by
-//! itself, with an array, a B-tree and a hash table beside the trees; and the worst single
+//! itself, with an array, a B-tree and a hash table next to the trees; and the worst single
 //! insertion, because no mean shows it.
 
 use super::{blocks, list, whole};

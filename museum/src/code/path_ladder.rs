@@ -73,7 +73,7 @@ impl Query {
     }
 }
 
-/// A count of a search beside its times: the same in every block.
+/// A count of a search next to its times: the same in every block.
 fn note(results: &mut Results, arm: &str, point: &str, name: &str, value: f64) {
     results.add(arm, point, 0, Figures::from([(name.to_string(), value)]));
 }

@@ -24,13 +24,13 @@ const HZ: u32 = 100;
 const PACKETS: u32 = 1000;
 const BYTES: usize = 32;
 const GAP: Duration = Duration::from_millis(30);
-/// Sessions at one time, and the published repetitions, in virtual time.
+/// Sessions at once, and the published repetitions, in virtual time.
 const SESSIONS: usize = 10;
 const REPETITIONS: u32 = 100;
 /// The lateness of packets at which a receiver's buffer runs dry.
 const BUFFER: Duration = Duration::from_millis(60);
 
-/// Sessions of every wait at one time, idle and beside busy threads.
+/// Sessions of every wait at once, idle and alongside busy threads.
 pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
     let (rounds, packets) = (super::whole(scope, "rounds_live")?, super::whole(scope, "packets")?);
     for (point, spinners) in [("idle", 0), ("busy", super::whole(scope, "spinners")? as usize)] {

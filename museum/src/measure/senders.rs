@@ -1,4 +1,4 @@
-//! Senders of packets, each trial a process of its own in the laboratory's surroundings.
+//! Senders of packets, each trial a separate process in the laboratory's surroundings.
 
 use super::known;
 use crate::exhibit::{Effort, Fault};

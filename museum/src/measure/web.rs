@@ -12,7 +12,7 @@ use stats::{Rng, words};
 use std::path::Path;
 use std::time::Duration;
 
-/// Start and end of a server, beside its load.
+/// Start and end of a server, next to its load.
 const OVERHEAD: Duration = Duration::from_millis(600);
 /// A refusal of the governor is a reply with a status of 503.
 const REFUSED: &str = "wrong_reply";

@@ -243,7 +243,7 @@ impl Held {
     }
 
     fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
-        // The laboratory's servers lead groups of their own, their workers included.
+        // The laboratory's servers lead separate groups, their workers included.
         self.group.map_or(Ok(()), |group| kill_process_group(group, signal))
     }
 }

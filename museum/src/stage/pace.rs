@@ -1,4 +1,4 @@
-//! Senders on the stage: each trial is a process of its own in the surroundings that the
+//! Senders on the stage: each trial is a separate process in the surroundings that the
 //! laboratory makes, and a line of the raw file.
 
 use super::Stage;

@@ -3,7 +3,7 @@
 //! The laboratory's gates on the environment (lab's `plan/gates.rs`): a run during which other
 //! programs or the hypervisor took too much is repeated before its outcome is known, and counts
 //! anyway when the repetitions are used up. Noise does not affect all servers equally. A sleeping
-//! thread gets the core only after the other program's turn, and every thread has turns of its own.
+//! thread gets the core only after the other program's turn, and every thread has separate turns.
 //! On a core shared with a compiler, one thread with epoll answered 79 requests a second where a
 //! thread for each connection answered 733; on an otherwise idle core the same two answered 28,026
 //! and 11,850. A busy machine can reverse a comparison.

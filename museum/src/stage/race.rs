@@ -58,7 +58,7 @@ impl Stage<'_> {
             .map_err(|why| Fault::File(format!("cannot read {}: {why}", raw.display())))?;
         for line in lines.lines() {
             let row: serde_json::Value = serde_json::from_str(line)
-                .map_err(|why| Fault::Lab(format!("a row of the race is no JSON: {why}")))?;
+                .map_err(|why| Fault::Lab(format!("a row of the race is not JSON: {why}")))?;
             self.record(&serde_json::json!({"row": "race", "race": row}))?;
         }
         let _ = fs::remove_file(raw);

@@ -1,9 +1,9 @@
 //! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
 //! The clients are those of a published study (`roundhouse load --connect-apart`), on the other
-//! core where there are two. Beside their own figures the run records what is visible of the server
-//! from outside: CPU time, started and ended processes and threads, context switches, the kernel's
-//! counts, and the times of requests inside the server by its own log.
+//! core where there are two. Next to their own figures the run records what is visible of the
+//! server from outside: CPU time, started and ended processes and threads, context switches, the
+//! kernel's counts, and the times of requests inside the server by its own log.
 
 use super::tree::{self, Churn, Switches, Watcher};
 use super::{GLANCE, PATIENCE, Stage};
@@ -223,7 +223,7 @@ pub struct Up {
 }
 
 impl Stage<'_> {
-    /// Starts a server on the first core, in a directory of its own.
+    /// Starts a server on the first core, in a separate directory.
     ///
     /// # Errors
     /// If it does not become ready.

@@ -1,4 +1,4 @@
-//! The administration interface of a server: a socket of its own, besides the one for clients.
+//! The administration interface of a server: a separate socket, besides the one for clients.
 //!
 //! It runs in the supervisor's loop, which may fork and must therefore have one thread; so no code
 //! here waits. A client that sends nothing or does not read its answer keeps one of a few slots for
@@ -43,7 +43,7 @@ pub trait AdminHandler {
     /// Decides what to do about the bytes that a client has sent so far.
     fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
-    /// Answers a command that was carried out, given its report.
+    /// Answers a command that was executed, given its report.
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
@@ -54,7 +54,7 @@ pub enum Answer {
     More,
     /// The answer, after which the connection is closed.
     Say(Vec<u8>),
-    /// A command to carry out; the answer follows.
+    /// A command to execute; the answer follows.
     Obey(Order),
 }
 

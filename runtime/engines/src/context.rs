@@ -211,7 +211,7 @@ impl WorkerContext<'_> {
         InForce(self.board.settings())
     }
 
-    /// Connections that this worker may hold at one time, by the settings in force.
+    /// Connections that this worker may hold at once, by the settings in force.
     pub fn sessions_max(&self) -> usize {
         let Quota { parts, workers, index, most } = self.quota;
         let all = (self.in_force().sessions_max().unwrap_or(usize::MAX) / parts).max(1);

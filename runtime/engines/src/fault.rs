@@ -42,7 +42,7 @@ fn remedy(address: &Address, error: &io::Error) -> &'static str {
     use io::ErrorKind::{AddrInUse, PermissionDenied};
     match (error.kind(), address) {
         (AddrInUse, Address::Unix(..)) => {
-            "; another server listens there, or the path is no socket"
+            "; another server listens there, or the path is not a socket"
         }
         (AddrInUse, _) => "; another server uses the port: stop it, or say --port 0",
         (PermissionDenied, Address::Net(_)) => {

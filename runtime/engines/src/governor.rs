@@ -1,4 +1,4 @@
-//! A pure controller of the number of requests that are carried out at one time: the measurements
+//! A pure controller of the number of requests that are executed at once: the measurements
 //! of a moment go in, a limit with its reason comes out. It starts nothing and reads no clock.
 //!
 //! The signal is the measured wait: of input for a worker, of a job for a helper, of a thread for a
@@ -61,7 +61,7 @@ words!(Mode, Off = "off", Advise = "advise", On = "on");
 pub struct Measured {
     /// The length of the interval.
     pub elapsed: Duration,
-    /// Requests carried out.
+    /// Requests executed.
     pub done: u64,
     /// Requests refused.
     pub refused: u64,
@@ -69,7 +69,7 @@ pub struct Measured {
     pub wait: Option<Duration>,
     /// The mean service time without waits; `None`: none was measured.
     pub service: Option<Duration>,
-    /// The most requests that were carried out at one time.
+    /// The most requests that were executed at once.
     pub peak: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct Governor {
     limit: f64,
     service_ns: f64,
     wait: Duration,
-    /// Requests carried out by windows of a second, the present one last.
+    /// Requests executed by windows of a second, the present one last.
     windows: VecDeque<(Duration, u64)>,
     next: Instant,
     refuses: bool,
@@ -163,9 +163,9 @@ impl Governor {
         self.next = moment;
     }
 
-    /// The highest limit that can be of use, by Little's law: as many requests as are carried out
+    /// The highest limit that can be of use, by Little's law: as many requests as are executed
     /// and wait for one target at the highest throughput of ten seconds, and as many as `cores`
-    /// could carry out of short ones.
+    /// could execute of short ones.
     pub fn ceiling(&self) -> u64 {
         if self.service_ns == 0.0 {
             return self.limit() * 2;

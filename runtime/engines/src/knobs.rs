@@ -29,7 +29,7 @@ settings! {
         /// Threads in each process of a hybrid [default: 25], or of a port [default: two a core]
         /// (ThreadsPerChild)
         "threads" threads: Option<usize>, "N", aliases: &["ThreadsPerChild"], is_common: true;
-        /// Threads of a port that run at one time, without those that work on a job [default:
+        /// Threads of a port that run at once, without those that work on a job [default:
         /// half]
         "running" running: Option<usize>, "R", aliases: &["running-thread", "running-threads"];
         /// Policy for the number of processes: static, apache (its once-a-second rule), damped
@@ -53,7 +53,7 @@ settings! {
         /// Length of the kernel's accept queue (ListenBacklog); net.core.somaxconn caps it
         "backlog" backlog: u32 = 4096, "N", aliases: &["ListenBacklog"],
             bounds: 1..=i32::MAX as u64;
-        /// Connections at one time; more wait in the accept queue
+        /// Connections at once; more wait in the accept queue
         live "max-connections" sessions_max: Option<usize>, "N",
             aliases: &["max-clients", "max-client"], is_common: true;
         /// Close a connection on which nothing moves for this long

@@ -89,7 +89,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Threads, Accept::Handoff, Wait::Blocking),
         WorkerCount::Fixed(16),
         [
-            "a worker for each client served at one time",
+            "a worker for each client served at once",
             "accept/handoff.rs",
             "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
         ],
@@ -155,7 +155,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Helped, Accept::Shared, Wait::Epoll),
         WorkerCount::Fixed(1),
         [
-            "nothing; --helpers: the slow steps that may run at one time",
+            "nothing; --helpers: the slow steps that may run at once",
             "helpers.rs",
             "one event loop, and helpers for what would block it (AMPED: Flash, USENIX 1999)",
         ],

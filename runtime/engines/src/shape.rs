@@ -25,7 +25,7 @@ use crate::tactics::{AcceptBy, Tactics};
 
 /// Slots that one binary may use: half of all, because during a hand-over two binaries serve.
 pub(crate) const SLOTS: usize = SHARDS_MAX / 2;
-/// The most workers at one time; one slot is the supervisor's, and one may be the acceptor's.
+/// The most workers at once; one slot is the supervisor's, and one may be the acceptor's.
 pub const WORKERS_MAX: usize = SLOTS - 2;
 
 /// Workers of a hybrid by default (`MaxRequestWorkers` of Apache's worker MPM).
@@ -41,7 +41,7 @@ pub struct Shape {
     pub accept: Accept,
     /// The worker's way of waiting.
     pub wait: Wait,
-    /// The number of workers at one time; 0 where each connection has a worker of its own.
+    /// The number of workers at once; 0 where each connection has a separate worker.
     pub workers: usize,
     /// The settings of any point.
     pub knobs: Knobs,

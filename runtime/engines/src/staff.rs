@@ -1,6 +1,6 @@
 //! The number of workers, the policy that decides it, and when a worker is replaced.
 //!
-//! The settings (`knobs.rs`) have names of our own and take those of Apache's directives too
+//! The settings (`knobs.rs`) have separate names and take those of Apache's directives too
 //! (docs/manual/mod: worker, prefork, mpm_common).
 
 use crate::spare::{Policy, Terms};

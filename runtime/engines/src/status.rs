@@ -69,9 +69,9 @@ pub struct ShapeFacts {
 /// The limits in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Connections at one time.
+    /// Connections at once.
     pub connections: u64,
-    /// Workers at one time; 0 where each connection has its own.
+    /// Workers at once; 0 where each connection has its own.
     pub workers: usize,
     /// Workers in each process of a hybrid; 1 elsewhere.
     pub threads: usize,
@@ -210,7 +210,7 @@ pub struct Happening {
 pub struct GovernorFacts {
     /// advise or on.
     pub mode: String,
-    /// Requests that may be carried out at one time.
+    /// Requests that may be executed at once.
     pub limit: u64,
     /// The most that the limit can become.
     pub ceiling: u64,

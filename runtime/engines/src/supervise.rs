@@ -2,7 +2,7 @@
 //!
 //! It receives the signals, replaces workers that end, saves the state, and leads the server
 //! through its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection;
-//! where each connection has a worker of its own, it accepts the connection and starts that worker.
+//! where each connection has a separate worker, it accepts the connection and starts that worker.
 //!
 //! A round of the loop waits for a few descriptors or the earliest deadline ([`Supervisor::wait`]),
 //! and then gives each task its chance, in a fixed order: signals, the successor, ended workers,

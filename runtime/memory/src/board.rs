@@ -80,7 +80,7 @@ struct Word {
     short_since_ns: AtomicU64,
 }
 
-/// Counts of processes, or workers of their own, that started and ended.
+/// Counts of processes, or separate workers, that started and ended.
 /// Only the supervisor counts here.
 #[derive(Debug, Default)]
 #[repr(C)]
@@ -91,7 +91,7 @@ pub struct Turnover {
     pub retired: Tally,
     /// Ended because they had served their maximum of connections.
     pub recycled: Tally,
-    /// Ended without being told to.
+    /// Ended without an order to leave.
     pub crashed: Tally,
 }
 
@@ -155,7 +155,7 @@ impl Board {
         self.slots().filter(|slot| slot.state() == state).count()
     }
 
-    /// The limit of requests that are carried out at one time, and those that are.
+    /// The limit of requests that are executed at once, and those that are.
     #[inline]
     #[must_use]
     pub fn throttle(&self) -> &Throttle {

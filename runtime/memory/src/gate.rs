@@ -256,7 +256,7 @@ mod tests {
             assert_eq!(world.gate.version(), count as u64 + 1);
         }
         drop(world.gate.close(worker(1)));
-        assert_eq!(world.gate.version(), 4, "reading is no change");
+        assert_eq!(world.gate.version(), 4, "reading is not a change");
     }
 
     #[test]

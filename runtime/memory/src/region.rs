@@ -45,7 +45,7 @@ const MAGIC: [u8; 8] = *b"rhregion";
 /// The length from which huge pages pay: fewer than four cost more memory than they save misses.
 const HUGE: usize = 8 << 20;
 const NAME_MAX: usize = 512;
-/// The state begins here, on a page of its own.
+/// The state begins here, on a separate page.
 const START: usize = 4096;
 const _: () = assert!(size_of::<Header>() <= START);
 
@@ -53,7 +53,7 @@ const PLACED: u32 = 0;
 const FOUNDING: u32 = 1;
 const FOUNDED: u32 = 2;
 
-/// A state of type `S` in a mapping of its own. It dereferences to `&S` once it is founded. Each
+/// A state of type `S` in a separate mapping. It dereferences to `&S` once it is founded. Each
 /// dereference costs a test, so take the reference once.
 #[derive(Debug)]
 pub struct Region<S: Share> {

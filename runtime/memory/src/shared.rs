@@ -10,9 +10,9 @@
 //! | [`Bytes`] | a byte string as a key or a value |
 //!
 //! Values are plain data ([`Fixed`]): numbers, arrays, [`Bytes`], and `Copy` structs of them. A
-//! change that a killed worker had begun has happened or not: each change is written beside the old
-//! value and published by one store. Methods that lock take the worker of the call ([`seam::Cx`]);
-//! a job has none, so it uses counters and reads logs.
+//! change that a killed worker had begun has happened or not: each change is written next to the
+//! old value and published by one store. Methods that lock take the worker of the call
+//! ([`seam::Cx`]); a job has none, so it uses counters and reads logs.
 
 mod bytes;
 mod log;
@@ -40,7 +40,7 @@ pub struct NoRoom(pub usize);
 
 impl std::error::Error for NoRoom {}
 
-/// A number that all workers add to, on a cache line of its own.
+/// A number that all workers add to, on a separate cache line.
 #[derive(Debug, Default)]
 pub struct Counter(Padded<AtomicU64>);
 

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Runs one worker until every stream ordered beforehand has ended. During `quiet` no other thread
 /// of this process runs, so that the worker can be measured.
 ///
-/// `meanwhile` runs on a thread of its own and gets a bell that tells the worker of changed orders.
+/// `meanwhile` runs on a separate thread and gets a bell that tells the worker of changed orders.
 /// When it returns, the worker waits for the streams ordered so far, and for no others.
 ///
 /// # Errors

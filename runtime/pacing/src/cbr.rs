@@ -20,7 +20,7 @@ pub const HEAD: usize = 12;
 /// The source of the payloads.
 #[derive(Clone, Debug)]
 pub enum Contents {
-    /// Each packet has bytes of its own.
+    /// Each packet has separate bytes.
     Bytes(Arc<[u8]>),
     /// All packets share these bytes.
     Shared(Arc<[u8]>),

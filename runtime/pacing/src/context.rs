@@ -157,7 +157,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         slot.beat_ns.set(now.ns());
     }
 
-    /// Takes the next order, if one waits and there is room beside `running` streams.
+    /// Takes the next order, if one waits and there is room next to `running` streams.
     pub fn start(
         &self,
         running: usize,

@@ -1,6 +1,6 @@
 //! If workers are processes, a streaming worker is a process too: it takes its orders from the
 //! state that they share, hears their bell, and leaves with the server. The usual test program has
-//! threads and cannot fork, so this test is a program of its own.
+//! threads and cannot fork, so this test is a separate program.
 
 #[path = "it/bell.rs"]
 mod bell;

@@ -1,4 +1,4 @@
-//! The example hello written against the seam itself: what functions of lines cost beside it, in
+//! The example hello written against the seam itself: what functions of lines cost next to it, in
 //! instructions under callgrind, is what the library adds.
 
 #![forbid(unsafe_code)]

@@ -17,7 +17,7 @@ pub enum Cut<'a> {
 }
 
 /// A way to cut a stream into messages, and to mark the end of a reply. [`Lines`],
-/// [`FixedFrames`] and [`PrefixedFrames`] are such ways; a protocol of your own is another.
+/// [`FixedFrames`] and [`PrefixedFrames`] are such ways; your own protocol is another.
 pub trait Frames: Sized + Sync {
     /// The longest message, in bytes, its marks included.
     fn longest(&self) -> usize;

@@ -171,7 +171,7 @@ impl<S: Service + Send + 'static> Server<S> {
         self.serve(&shape, (&state, &control), true, &mut ready)
     }
 
-    /// Serves in a thread of its own, and returns when clients can connect. Signals are left to
+    /// Serves in a separate thread, and returns when clients can connect. Signals are left to
     /// the program.
     ///
     /// # Errors

@@ -113,7 +113,7 @@ impl Effects {
         self.answered.set(self.answered.get() + count);
     }
 
-    /// Makes requests that begin from here on be refused, or carried out ([`crate::Cx::admit`]).
+    /// Makes requests that begin from here on be refused, or executed ([`crate::Cx::admit`]).
     #[inline]
     pub fn set_overloaded(&self, overloaded: bool) {
         self.overloaded.set(overloaded);

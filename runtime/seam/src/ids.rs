@@ -69,7 +69,7 @@ pub struct SessionId(u64);
 impl SessionId {
     /// Names no session: [`crate::Cx::me`] in a tick.
     pub const NONE: SessionId = SessionId(0);
-    /// The maximum number of sessions in a shard at one time.
+    /// The maximum number of sessions in a shard at once.
     pub const INDEX_MAX: u32 = 1 << INDEX_BITS;
     /// The generation after which a table slot must be retired.
     pub const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;

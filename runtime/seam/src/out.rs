@@ -241,7 +241,7 @@ impl Out {
     /// read files into memory to send them.
     ///
     /// # Panics
-    /// If the front is no file or is shorter.
+    /// If the front is not a file or is shorter.
     pub fn load_front(&mut self, bytes: Vec<u8>) {
         let (_, Range { start, end }) =
             self.front_file().expect("the caller saw a file at the front");

@@ -74,7 +74,7 @@ pub trait PacedSource: Sync {
         true
     }
 
-    /// The engine's treatment of this stream beside sending it.
+    /// The engine's treatment of this stream next to sending it.
     fn policy(&self, stream: &Self::Stream) -> StreamPolicy {
         let _ = stream;
         StreamPolicy::default()
@@ -139,7 +139,7 @@ impl PacketClass {
     }
 }
 
-/// The engine's treatment of a stream beside sending it.
+/// The engine's treatment of a stream next to sending it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamPolicy {
     /// The class of the stream, and of its packets unless [`Burst::set_class`] changes theirs.

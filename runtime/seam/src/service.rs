@@ -153,13 +153,13 @@ impl<'a, T> Cx<'a, T> {
     }
 
     /// Counts requests, as the protocol defines them, as answered; the scoreboard shows the count
-    /// beside bytes and connections. It costs one addition in the worker's own memory.
+    /// next to bytes and connections. It costs one addition in the worker's own memory.
     #[inline]
     pub fn answered(&self, count: u64) {
         self.effects.answered(count);
     }
 
-    /// Whether the request that begins now may be carried out. If not, the server is overloaded,
+    /// Whether the request that begins now may be executed. If not, the server is overloaded,
     /// the request is counted as refused, and the service answers it with its protocol's refusal,
     /// which must cost much less than the request. A service that asks says so
     /// ([`Service::refuses`]).
@@ -267,7 +267,7 @@ pub struct Limits {
     pub output_high: usize,
     /// The engine offers input again when the unsent output has fallen to this.
     pub output_low: usize,
-    /// The maximum number of connections at one time in the whole server.
+    /// The maximum number of connections at once in the whole server.
     pub sessions_max: usize,
 }
 

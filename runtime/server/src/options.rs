@@ -51,7 +51,7 @@ pub struct ServerArgs {
     _config: ConfigArg,
     #[command(flatten)]
     axes: AxisArgs,
-    /// Number of workers; where they come and go, the most at one time (MaxRequestWorkers)
+    /// Number of workers; where they come and go, the most at once (MaxRequestWorkers)
     /// [default: the engine's]
     #[arg(long, value_name = "N", help_heading = "Workers")]
     #[arg(aliases = ["MaxRequestWorkers", "MaxClients", "worker-thread", "worker-threads"])]

@@ -59,7 +59,7 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
     }
 }
 
-/// Parts of a server beside its service and its state.
+/// Parts of a server next to its service and its state.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
     /// A worker that serves no connections.

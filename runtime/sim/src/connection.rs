@@ -25,7 +25,7 @@ pub(crate) enum Order<J> {
     Wake(SessionId),
 }
 
-/// The surroundings of a turn, beside the connection itself.
+/// The surroundings of a turn, next to the connection itself.
 pub(crate) struct Context<'a, J> {
     pub(crate) link: &'a mut Link,
     pub(crate) buffers: &'a mut Buffers,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 pub(crate) use stats::Rng;
 
-/// Choices beside those of every stream of numbers.
+/// Choices next to those of every stream of numbers.
 pub(crate) trait Choices {
     /// A number from 1 to `max`; `max` 0 counts as 1.
     fn size(&mut self, max: usize) -> usize;

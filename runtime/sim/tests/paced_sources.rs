@@ -32,7 +32,7 @@ enum Flaw {
     StartsTwice,
     /// No mistake: it says bye when it is told to end.
     Polite,
-    /// Says bye without being told to end.
+    /// Says bye without an order to leave end.
     LeavesUnasked,
 }
 

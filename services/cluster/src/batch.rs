@@ -10,7 +10,7 @@ const LEN: usize = 16;
 const FRONT: usize = 32;
 const MAGIC: &[u8; 8] = b"rhbatch2";
 
-/// An order that is not carried out yet.
+/// An order that is not executed yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacedOrder {
     /// The client's number for it; 0: none.

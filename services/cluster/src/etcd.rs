@@ -1,4 +1,4 @@
-//! etcd by the JSON gateway of its API v3, which every member serves beside gRPC. etcd writes a
+//! etcd by the JSON gateway of its API v3, which every member serves next to gRPC. etcd writes a
 //! change to the disks of most members before it answers.
 //!
 //! ```text

@@ -9,7 +9,7 @@ use crate::{BatchStore, Replica, StoreFault};
 pub struct StoredHistory {
     /// The market before them.
     pub base: Replica,
-    /// The orders that were carried out since.
+    /// The orders that were executed since.
     pub orders: Vec<OrderRecord>,
     /// The market after them.
     pub end: Replica,

@@ -83,7 +83,7 @@ pub trait BatchStore {
     /// unless there is one.
     fn save(&mut self, number: u64, snapshot: &[u8]) -> Result<(), StoreFault>;
 
-    /// Says that node `id` lives, in words of its own; returns the words of all that live.
+    /// Says that node `id` lives, in separate words; returns the words of all that live.
     fn beat(&mut self, id: u64, words: &str) -> Result<Vec<String>, StoreFault>;
 
     /// The machines of the store, each asked for its state now.

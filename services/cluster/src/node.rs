@@ -29,7 +29,7 @@ pub struct ClusterNode {
 pub struct Settlement {
     /// The outcomes of own orders, with their tickets, ascending.
     pub outcomes: Vec<(u64, OrderOutcome)>,
-    /// The orders of all nodes that were carried out.
+    /// The orders of all nodes that were executed.
     pub records: Vec<OrderRecord>,
     /// The market was read from a snapshot: all amounts may differ.
     pub is_reloaded: bool,

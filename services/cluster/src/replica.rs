@@ -21,7 +21,7 @@ const MAGIC: &[u8; 8] = b"rhrepl02";
 /// The outcome of an order, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderOutcome {
-    /// It is carried out, or was before; its number among all that were.
+    /// It is executed, or was before; its number among all that were.
     Placed(u64),
     /// Fewer shares are left than it wants.
     NotEnough,
@@ -32,7 +32,7 @@ pub enum OrderOutcome {
     /// It was a read.
     Read,
     /// This node cannot know: the log was compacted meanwhile; or it held the order for so long
-    /// that another node may have carried it out, and did not.
+    /// that another node may have executed it, and did not.
     Lost,
 }
 
@@ -41,11 +41,11 @@ pub enum OrderOutcome {
 pub struct Replica {
     /// The number of the batch.
     pub batch: u64,
-    /// The number of the last order that was carried out.
+    /// The number of the last order that was executed.
     pub last: u64,
     /// The number left of each stock.
     pub lefts: BTreeMap<u32, u64>,
-    /// The numbered orders that were decided, carried out or refused.
+    /// The numbered orders that were decided, executed or refused.
     pub decided: u64,
     /// The last [`REQUESTS_REMEMBERED`] of them, oldest first.
     recent: VecDeque<u64>,
@@ -55,13 +55,13 @@ pub struct Replica {
     tickets: Vec<(u64, u64)>,
 }
 
-/// Orders of one batch, carried out.
+/// Orders of one batch, executed.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
     pub node: u64,
     pub first: u64,
     pub outcomes: Vec<OrderOutcome>,
-    /// The orders that were carried out by this batch, for the first time.
+    /// The orders that were executed by this batch, for the first time.
     pub records: Vec<OrderRecord>,
 }
 
@@ -146,7 +146,7 @@ impl Replica {
         }
     }
 
-    /// A refusal is remembered too: a copy of the order that comes later must not be carried out.
+    /// A refusal is remembered too: a copy of the order that comes later must not be executed.
     fn remember(&mut self, request: u64, wanted: u64, outcome: u64) {
         self.requests.insert(request, (wanted, outcome));
         self.recent.push_back(request);

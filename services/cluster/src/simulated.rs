@@ -14,12 +14,12 @@ use wire::receipt::{Receipt, ReceiptEnd};
 use super::*;
 use crate::replica::HELD_MAX;
 
-/// A fault of our own, which the checks must find.
+/// A separate fault, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// Orders are acknowledged before the store has them.
     EarlyAck,
-    /// The orders of a batch are carried out twice.
+    /// The orders of a batch are executed twice.
     AppliedTwice,
     /// The store overwrites the batch of another node.
     NoFence,

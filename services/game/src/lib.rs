@@ -28,5 +28,5 @@ pub use service::{Game, Options};
 pub use terrain::{BadTerrain, Terrain};
 pub use world::World;
 
-/// Players and spectators at one time.
+/// Players and spectators at once.
 pub const SEATS: usize = 1024;

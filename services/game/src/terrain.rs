@@ -2,7 +2,7 @@
 
 use grid::{Cell, Corners, Grid, OneObstacle, Rule};
 
-/// The corner rule of the world: one of the two cells beside a diagonal step must be free.
+/// The corner rule of the world: one of the two cells next to a diagonal step must be free.
 pub type CornerRule = OneObstacle;
 /// The corner rule as a value.
 pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;

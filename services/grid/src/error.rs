@@ -14,7 +14,7 @@ pub enum GridError {
     #[display("expected a cell of the grid, found {_0}, which is outside")]
     Outside(Cell),
     /// The cell is an obstacle, so no path can begin or end there.
-    #[display("expected a free cell, found an obstacle at {_0}: choose one beside it")]
+    #[display("expected a free cell, found an obstacle at {_0}: choose a cell next to it")]
     Blocked(Cell),
     /// The grid's obstacles differ from those that the table was made for: make it again.
     #[display("expected a table of this grid's obstacles, found one of others: make it again")]

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 const STRAIGHT: [usize; 4] = [2, 6, 0, 4];
 const DIAGONAL: [usize; 4] = [1, 3, 5, 7];
 
-/// Distances to jump points under the rule `R`: 16 bytes a cell.
+/// Distances to jump points under the rule `R`: 16 bytes per cell.
 #[derive(Clone, Debug)]
 pub struct Jumps<R: Rule> {
     entries: Vec<[i16; 8]>,

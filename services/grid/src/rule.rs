@@ -97,7 +97,7 @@ const fn natural(corners: Corners, direction: usize) -> u8 {
     ahead | 1 << turned(direction, turn) | 1 << turned(direction, 8 - turn)
 }
 
-/// The directions that an obstacle beside or behind the path makes necessary.
+/// The directions that an obstacle next to or behind the path makes necessary.
 const fn forced(corners: Corners, direction: usize, around: usize) -> u8 {
     let mut forced = 0;
     let mut side = 0;

@@ -11,7 +11,7 @@ const SAMPLE: [usize; 2] = [8, 40];
 /// The map and queries of a scenario; the map lies in the same folder.
 fn read(file: &Path) -> (Grid, Vec<Query>) {
     let bytes = std::fs::read(file).expect("a scenario that was listed can be read");
-    let map = std::fs::read(file.with_extension("")).expect("its map lies beside it");
+    let map = std::fs::read(file.with_extension("")).expect("its map lies next to it");
     let map = Map::parse(&map).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let queries = scenario(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     (map.grid().expect("a map that was read is a grid"), queries)

@@ -11,7 +11,7 @@ use stats::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// The maximum number of keys at one time.
+/// The maximum number of keys at once.
 const CAPACITY: usize = 160;
 /// Changes in a round; the next round starts empty, in another order.
 const ROUND: u32 = 400;

@@ -1,5 +1,5 @@
 //! Proves a history of orders from the receipts of its clients: each order once, in one order that
-//! no client can contradict, and the same as in the log. Sorting is the dearest step, so millions
+//! no client can contradict, and the same as in the log. Sorting is the costliest step, so millions
 //! of receipts take seconds.
 
 use std::collections::HashMap;

@@ -91,8 +91,8 @@ impl<D: Disk> Log<D> {
         self.write(orders).inspect_err(|fault| self.stopped = Some(fault.to_string()))
     }
 
-    /// Ends the log in good order: its last number is noted beside it, so that a start finds out if
-    /// the end is lost.
+    /// Ends the log in good order: its last number is noted next to it, so that a start finds out
+    /// if the end is lost.
     ///
     /// # Errors
     /// The disk's. The log is whole, and as after a crash.

@@ -134,7 +134,7 @@ pub fn exists<D: Disk>(disk: &D) -> Result<bool, LedgerFault> {
     match names.iter().filter(|name| first_of(name) > 0 || *name == CLOSED).min() {
         None => Ok(false),
         Some(other) => {
-            let found = format!("expected it beside {other}, found none");
+            let found = format!("expected it next to {other}, found none");
             Err(LedgerFault::damaged(SNAPSHOT, found))
         }
     }

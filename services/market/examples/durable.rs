@@ -1,4 +1,4 @@
-//! A durable market in a program of its own: an answered order survives `kill -9` and a power cut,
+//! A durable market in a separate program: an answered order survives `kill -9` and a power cut,
 //! and with `--replicate` the end of this machine.
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ use stock::{Durability, Options};
 /// Serve a market whose answered orders survive
 #[derive(Parser)]
 struct Flags {
-    /// The file of stocks, a line `ID LEFT PRICE` each; the log lies beside it
+    /// The file of stocks, a line `ID LEFT PRICE` each; the log lies next to it
     #[arg(long, value_name = "FILE")]
     data: PathBuf,
     /// Serve the market on several nodes, by this store: etcd://HOST:PORT/NAME

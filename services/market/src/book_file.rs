@@ -16,7 +16,7 @@ use stats::fnv1a;
 use stock::{CAPACITY, Market, Sheet};
 use sys::claim::{self, Claim};
 
-/// The longest file: a full market with a comment of 200 bytes a line, or in UTF-16.
+/// The longest file: a full market with a comment of 200 bytes per line, or in UTF-16.
 const BYTES_MAX: u64 = 256 << 20;
 /// The time that a server that is just ending may keep the file.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -139,7 +139,7 @@ impl BookFile {
     /// Returns the market's version that the file now holds.
     ///
     /// # Errors
-    /// The fault and its remedy. The orders are in memory only, or beside the file.
+    /// The fault and its remedy. The orders are in memory only, or next to the file.
     pub fn save(&mut self, market: &Market) -> Result<u64, String> {
         let name = self.path.display().to_string();
         match fs::metadata(&self.path).map(|about| Stamp::of(&about)) {
@@ -222,7 +222,7 @@ impl BookFile {
         Ok(())
     }
 
-    /// Saves into a file beside the book, which cannot be merged, and returns the reason in full.
+    /// Saves into a file next to the book, which cannot be merged, and returns the reason in full.
     fn save_beside(&mut self, market: &Market, reason: &str) -> String {
         let (name, mut beside) =
             (self.path.display().to_string(), self.path.clone().into_os_string());

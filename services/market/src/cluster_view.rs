@@ -17,14 +17,14 @@ const ROW_WORDS: usize = 8;
 seam::share! {
     /// The market of all nodes, as the committer of this one knows it.
     pub struct ClusterView {
-        /// The last order that is carried out here.
+        /// The last order that is executed here.
         last: AtomicU64,
         batch: AtomicU64,
         /// The numbered orders that are decided here.
         decided: AtomicU64,
         /// The monotonic clock when nothing in the log was missing here.
         fresh_ns: AtomicU64,
-        /// The nodes that live, with the last order that each has carried out.
+        /// The nodes that live, with the last order that each has executed.
         pub nodes: NamedNumbers,
         /// The machines of the store, with their states: 0 silent, 1 ailing, 2 follows, 3 leads.
         pub members: NamedNumbers,
@@ -32,7 +32,7 @@ seam::share! {
 }
 
 impl ClusterView {
-    /// Batch `batch`, which ends with order `last`, is the last one that is carried out here;
+    /// Batch `batch`, which ends with order `last`, is the last one that is executed here;
     /// `decided` numbered orders are.
     pub fn advance(&self, batch: u64, last: u64, decided: u64) {
         self.batch.store(batch, Relaxed);
@@ -45,7 +45,7 @@ impl ClusterView {
         self.fresh_ns.store(now.ns(), Relaxed);
     }
 
-    /// The last batch and order that are carried out here.
+    /// The last batch and order that are executed here.
     pub fn ends(&self) -> (u64, u64) {
         (self.batch.load(Relaxed), self.last.load(Acquire))
     }

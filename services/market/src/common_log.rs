@@ -1,5 +1,5 @@
 //! The committer of a market that several nodes serve: brings the orders of all workers into the
-//! common log, carries out those of all nodes, and says which are answered.
+//! common log, executes those of all nodes, and says which are answered.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -169,7 +169,7 @@ impl<'a> CommonLog<'a> {
         });
     }
 
-    /// Lists the machines of the store and their states twice a second, on a connection of its own:
+    /// Lists the machines of the store and their states twice a second, on a separate connection:
     /// a silent one delays no batch.
     fn look_at_members(&self, ends: &AtomicBool) {
         let mut store = self.store();
@@ -308,7 +308,7 @@ impl Committer<'_, '_> {
         }
     }
 
-    /// Writes a snapshot beside the batches that follow.
+    /// Writes a snapshot next to the batches that follow.
     fn save<'scope>(
         &self,
         threads: &'scope Scope<'scope, '_>,

@@ -1,5 +1,5 @@
-//! The orders of a market from its log, which may be in use: a folder beside the book, or the store
-//! of several nodes.
+//! The orders of a market from its log, which may be in use: a folder next to the book, or the
+//! store of several nodes.
 
 use std::collections::BTreeMap;
 use std::path::Path;

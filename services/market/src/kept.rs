@@ -71,7 +71,7 @@ pub struct KeptMarket<'a> {
     pub state: &'a Region<Market>,
     /// The service.
     pub service: Arc<Stock>,
-    /// The worker that writes the log; it must run beside the service.
+    /// The worker that writes the log; it must run next to the service.
     pub committer: Option<Box<dyn ExtraWorker + 'a>>,
     /// Saves the book.
     pub store: MarketStore,

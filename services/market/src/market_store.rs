@@ -75,10 +75,10 @@ fn cluster_gauges(name: &str, view: &ClusterView) -> Vec<Gauge> {
     let mut gauges = vec![
         itself.with("node", name).with("store", "etcd"),
         Gauge::now("cluster_nodes", "Nodes that serve the market", nodes.len() as f64),
-        Gauge::total("cluster_batch", "The last batch carried out here", view.ends().0 as f64),
+        Gauge::total("cluster_batch", "The last batch executed here", view.ends().0 as f64),
         Gauge::now("cluster_age_seconds", help, age),
     ];
-    let help = "Orders that a node lacked beside the first one, by what both said within a second";
+    let help = "Orders that a node is behind the first one, by what both said within a second";
     gauges.extend(nodes.iter().map(|(name, last)| {
         Gauge::now("cluster_lag_orders", help, (head - last) as f64).with("node", name)
     }));

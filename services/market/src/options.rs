@@ -64,7 +64,7 @@ impl MarketOptions {
             }
             None if durability == Durability::None => return Ok(()),
             None if self.data.is_none() => {
-                "--durability needs --data FILE, beside which the log lies"
+                "--durability needs --data FILE, next to which the log lies"
             }
             None if is_handed_over => {
                 "a market with a log is not handed over: stop the server, then start it; the \

@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// Orders that did not reach the log before the server was killed ([`Durability::Os`]).
 const WAITING: &str = "waiting";
 
-/// The folder of the log of the book at `book`, beside it.
+/// The folder of the log of the book at `book`, next to it.
 pub fn folder_of(book: &Path) -> PathBuf {
     let path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned());
     let mut path = path.into_os_string();
@@ -47,7 +47,7 @@ fn options(sync: bool) -> LogOptions {
 
 impl<'a> OrderLog<'a> {
     /// Brings `market`, which holds the book at `book`, to the state of the log in the folder
-    /// beside it, which is founded if it is not there.
+    /// next to it, which is founded if it is not there.
     ///
     /// # Errors
     /// The disk's, and damage.
@@ -182,7 +182,7 @@ impl<'a> OrderLog<'a> {
 }
 
 impl OrderLog<'_> {
-    /// Compacts the log beside the batches that follow; `None` where no thread can start: the next
+    /// Compacts the log next to the batches that follow; `None` where no thread can start: the next
     /// segment tries again.
     fn fold<'scope>(
         &'scope self,

@@ -7,7 +7,7 @@
 //!   sheet     the file with its text and comments       show      one snapshot, rendered once
 //!   choice    --index, --order, --lock and others      queue     orders on their way to a log
 //!   replicated  the same, if several nodes serve the market
-//!   work    computation that makes a request dearer
+//!   work    computation that makes a request costlier
 //! ```
 //!
 //! The protocol comes from a course exercise whose clients still exist: a request is a line of at

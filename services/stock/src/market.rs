@@ -6,7 +6,7 @@
 //!
 //! A worker enters the [`memory::Gate`] for each batch of orders, whatever the lock. Closing the
 //! gate gives `show` and the saver an instant at which nothing changes, and the gate's version
-//! tells whether anything has changed. The type is surprisingly large: it reserves address space
+//! checks whether anything has changed. The type is surprisingly large: it reserves address space
 //! for the full capacity and every [`Index`], but only the pages of existing rows and of the chosen
 //! index are ever touched.
 
@@ -340,7 +340,7 @@ impl Market {
         adjusted
     }
 
-    /// Notes the digest of a file that is about to be written, beside the one before. A successor
+    /// Notes the digest of a file that is about to be written, next to the one before. A successor
     /// that serves this market thereby tells a save of its predecessor from a change by hand.
     pub fn note_file(&self, digest: u64) {
         let before = self.files[1].swap(digest, Relaxed);

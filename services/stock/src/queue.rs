@@ -1,4 +1,4 @@
-//! Orders on their way to the log: numbered, carried out, and waiting to be durable.
+//! Orders on their way to the log: numbered, executed, and waiting to be durable.
 //!
 //! With a log, all orders pass one lock, which numbers them; so the log's order is the market's. A
 //! committer outside takes them in batches ([`OrderQueue::next`]) and reports each batch that is on
@@ -254,7 +254,7 @@ impl OrderQueue {
     /// Completes what `dead` had begun, and releases what it held.
     pub(super) fn heal(market: &Market, dead: WorkerId) {
         let queue = market.orders();
-        // With tickets nothing is carried out before it is in the log.
+        // With tickets nothing is executed before it is in the log.
         if queue.lock.is_held_by(dead) && queue.log.load(Relaxed) != COMMON {
             queue.requests.rebuild();
             if let Some(order) = queue.last()

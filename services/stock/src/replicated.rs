@@ -32,7 +32,7 @@ pub trait NodeView: Send + Sync {
     /// The numbered orders that are decided here.
     fn decided(&self) -> u64;
 
-    /// The last order that is carried out here.
+    /// The last order that is executed here.
     fn last(&self) -> u64;
 
     /// The time since nothing in the log was missing here, in milliseconds.
@@ -168,7 +168,7 @@ mod tests {
         assert!(orders.iter().all(|order| since(order.left) == 9), "{orders:?}");
         let orders: Vec<_> = orders.iter().map(|it| (it.request, it.stock, it.change)).collect();
         assert_eq!(orders, [(7, 1, -3), (0, 2, 1), (0, 1, -99), (8, 1, -1)]);
-        assert_eq!(market.entry(0).left, 10, "nothing is carried out yet");
+        assert_eq!(market.entry(0).left, 10, "nothing is executed yet");
         let none = Err(Unplaced::Market(Refusal::NotEnough));
         let outcomes = [Ok(41), Ok(42), none, Err(Unplaced::OtherOrder(8))];
         for (ticket, outcome) in (1..).zip(outcomes) {

@@ -271,7 +271,7 @@ impl Stock {
         self.refuse(most, Shape::Line, out);
     }
 
-    /// The server or its store is overloaded: nothing is carried out.
+    /// The server or its store is overloaded: nothing is executed.
     #[cold]
     fn busy(&self, shape: Shape, out: &mut Vec<u8>) {
         let start = out.len();

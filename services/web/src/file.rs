@@ -211,7 +211,7 @@ fn trimmed(mut path: &[u8]) -> &[u8] {
     path
 }
 
-/// The precompressed file beside `path`, if there is one that the client accepts.
+/// The precompressed file next to `path`, if there is one that the client accepts.
 fn packed<F>(
     request: &FileRequest,
     options: &Options,

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The number of rings.
 const RINGS: usize = 8;
-/// Bytes of each ring: at 100 bytes a line, 10,000 requests between two drains.
+/// Bytes of each ring: at 100 bytes per line, 10,000 requests between two drains.
 pub const RING_LEN: usize = 1 << 20;
 
 const WORD: usize = size_of::<u64>();

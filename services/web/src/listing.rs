@@ -32,7 +32,7 @@ pub fn page(path: &[u8], mut entries: Vec<Entry>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Escapes text for elements and quoted attributes; bytes that are no UTF-8 become U+FFFD.
+/// Escapes text for elements and quoted attributes; bytes that are not UTF-8 become U+FFFD.
 fn escaped(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(text.len());

@@ -87,7 +87,7 @@ pub fn media_type(path: &str, given: &[MediaType]) -> &'static str {
     found.map(|(_, media_type)| *media_type).or_else(guess).unwrap_or(UNKNOWN)
 }
 
-/// Whether files of this type are worth compressing, so that a compressed one may exist beside
+/// Whether files of this type are worth compressing, so that a compressed one may exist next to
 /// them.
 pub fn is_compressible(media_type: &str) -> bool {
     const PARTS: &[&str] = &["json", "xml", "javascript", "wasm", "toml", "yaml", "image/bmp"];

@@ -1,4 +1,4 @@
-//! A server in a program of its own, whose client is the same program again. Forking needs a
+//! A server in a separate program, whose client is the same program again. Forking needs a
 //! process without a second thread, and the usual harness has several.
 
 use std::env;

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 pub struct Folder(TempDir);
 
 impl Folder {
-    /// An empty folder with a name of its own.
+    /// An empty folder with a separate name.
     #[expect(clippy::new_without_default, reason = "it makes a folder, which no default does")]
     pub fn new() -> Folder {
         Folder(tempfile::Builder::new().prefix("roundhouse-").tempdir().expect("a folder"))

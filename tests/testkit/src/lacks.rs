@@ -47,14 +47,15 @@ pub fn program(name: &str) -> Option<PathBuf> {
     which::which(name).or_else(|_| which::which_in(name, Some("/usr/sbin"), "/")).ok()
 }
 
-/// The program of an example, which cargo builds beside the tests; `None`, with a skip, without it.
+/// The program of an example, which cargo builds next to the tests; `None`, with a skip, without
+/// it.
 #[track_caller]
 pub fn example(name: &str) -> Option<PathBuf> {
     let here = std::env::current_exe().expect("this program has a path");
     let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
     let found = found.filter(|path| path.exists());
     if found.is_none() {
-        skip("examples beside the tests");
+        skip("examples next to the tests");
     }
     found
 }
@@ -94,7 +95,7 @@ pub fn chromium() -> Option<PathBuf> {
 #[track_caller]
 pub fn has_uring() -> bool {
     static IS_HERE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    // Closing a ring interrupts the thread that made it, so a thread of its own makes it.
+    // Closing a ring interrupts the thread that made it, so a separate thread makes it.
     let make = || Uring::new(&Setup::default()).is_ok();
     let is_here = *IS_HERE.get_or_init(|| std::thread::spawn(make).join().unwrap_or(false));
     if !is_here {

@@ -1,4 +1,4 @@
-//! A program on a terminal of its own: a pseudo-terminal (pty(7)) whose other end belongs to the
+//! A program on a separate terminal: a pseudo-terminal (pty(7)) whose other end belongs to the
 //! test, which sends keys and reads the screen.
 
 use std::fs::File;

@@ -22,7 +22,7 @@ struct Pipe {
 }
 
 impl Transcript {
-    /// Reads `from` on a thread of its own.
+    /// Reads `from` on a separate thread.
     pub fn of(mut from: impl Read + Send + 'static) -> Transcript {
         let transcript = Transcript::default();
         let shared = Arc::clone(&transcript.0);

@@ -45,7 +45,7 @@ pub fn soak<T>(short: T, long: T) -> T {
 /// that `cargo xtask soak storms` gives.
 ///
 /// # Panics
-/// If the variable is no number.
+/// If the variable is not a number.
 pub fn rounds(count: usize) -> impl Iterator<Item = usize> {
     let length = std::env::var("ROUNDHOUSE_STORM").ok().map(|text| {
         Duration::from_secs(text.parse().expect("ROUNDHOUSE_STORM is a number of seconds"))

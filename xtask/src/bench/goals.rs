@@ -16,7 +16,7 @@ pub struct Figure {
     pub goal: String,
     /// The label: `sendmmsg / plain`.
     pub name: String,
-    /// The quantity: `CPU a packet`, with its unit unless it is a ratio.
+    /// The quantity: `CPU per packet`, with its unit unless it is a ratio.
     pub what: String,
     /// Under which load, and into which sink.
     pub load: String,

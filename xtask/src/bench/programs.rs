@@ -1,6 +1,6 @@
 //! Benches of programs that run to their end and print figures: generators, servers with their
 //! generator. A plan in `experiments/programs/` lists groups of arms. In each block every arm
-//! of a group runs once, in an order of its own; a row is the median over blocks of the ratio of
+//! of a group runs once, in a separate order; a row is the median over blocks of the ratio of
 //! two arms of the same block, or of one arm's value.
 
 use super::goals::{self, Figure, Values};
@@ -106,7 +106,7 @@ struct Arm {
     run: String,
     /// The command of a server, which first prints its port, or `{"listening": "ADDRESS:PORT"}`.
     serve: String,
-    /// Numbers in the output that are no JSON, as text around a `*`.
+    /// Numbers in the output that are not JSON, as text around a `*`.
     reads: BTreeMap<String, String>,
 }
 
@@ -190,7 +190,7 @@ pub fn names() -> anyhow::Result<Vec<String>> {
 fn read(name: &str) -> anyhow::Result<Plan> {
     let path = crate::root().join(PLANS).join(name).with_extension("toml");
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is no plan", path.display()))
+    toml::from_str(&text).with_context(|| format!("{} is not a plan", path.display()))
 }
 
 impl Group {

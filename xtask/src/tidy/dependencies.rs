@@ -1,6 +1,6 @@
 //! Each external dependency is stated once and justified once.
 //!
-//! The justifications are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules of
+//! The justifications are comment lines of `deny.toml`, `# dep NAME: why`, next to the rules of
 //! cargo-deny: cargo-deny itself has no field for the reason of a wanted crate.
 
 use super::{Finding, Tree};

@@ -27,6 +27,8 @@ const RETIRED: &[(&str, &str)] = &[
     (concat!("fare", "well"), "bye"),
     (concat!("ane", "w"), "again"),
     (concat!("sha", "ll"), "must, or the plain present"),
+    (concat!("dear", "er"), "costlier, or more expensive"),
+    (concat!("dear", "est"), "costliest, or most expensive"),
 ];
 
 /// Phrases that a reader stumbles over, and what to write.
@@ -37,6 +39,12 @@ const STUMBLES: &[(&str, &str)] = &[
     (concat!("who ", "behaves"), "the client that is meant"),
     (concat!("whom ", "nobody"), "the receiver that is meant"),
     (concat!("who ", "waits is"), "the client that is meant"),
+    (concat!("besi", "de "), "next to, compared with, or alongside"),
+    (concat!("afr", "esh"), "again"),
+    (concat!("carried ", "out"), "executed"),
+    (concat!("at one ", "time"), "at once"),
+    (concat!("told ", "apart"), "distinguished"),
+    (concat!("of your ", "own"), "`your own …`"),
 ];
 
 /// Endings of files whose sentences are read by people.
@@ -66,9 +74,7 @@ pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
     for file in tree.files.iter().filter(|file| file.path != HISTORY && is_prose(file.ending())) {
         for (index, line) in file.text.lines().enumerate() {
             let prose = match file.is_source() {
-                true => {
-                    line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']))
-                }
+                true => said(line),
                 false => Some(line),
             };
             let Some(prose) = prose else { continue };
@@ -86,6 +92,12 @@ pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The words of a line of source: its comment, or its first string.
+fn said(line: &str) -> Option<&str> {
+    let comment = line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']));
+    comment.or_else(|| line.split('"').nth(1))
 }
 
 /// Whether a sentence in `prose` begins with a bare `Who` or `What` and asks nothing.

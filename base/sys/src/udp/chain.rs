@@ -70,7 +70,7 @@ struct Chain {
     /// one.
     open: Vec<OwnedFd>,
     sent: Option<usize>,
-    /// The packets that have a timeout of their own, and when they are due.
+    /// The packets that have a separate timeout, and when they are due.
     waits: Vec<(usize, u64)>,
 }
 

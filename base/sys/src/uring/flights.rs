@@ -80,7 +80,7 @@ impl Message {
     }
 }
 
-/// A receive into a buffer of its own.
+/// A receive into a separate buffer.
 pub(super) struct Receiving {
     pub token: u64,
     pub buffer: Box<[u8]>,

@@ -10,7 +10,7 @@ fn serve(service: &str, engine: &str) -> String {
 }
 
 #[test]
-fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
+fn a_costlier_command_fails_the_gate_and_its_protocol_is_found_out() {
     let room = Room::alone();
     let [old, new] =
         ["epoll", "event"].map(|engine| serve("stock", engine) + " --data {dir}/stock.txt");

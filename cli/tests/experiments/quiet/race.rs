@@ -46,7 +46,7 @@ fn planted_causes_are_found() {
         return;
     }
     if !server.exists() {
-        return skip("examples beside the tests");
+        return skip("examples next to the tests");
     }
     let room = Room::alone();
     let wastes = [

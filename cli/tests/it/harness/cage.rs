@@ -23,7 +23,7 @@ impl Cage {
         Cage::group(bytes).or_else(|| Cage::scope(bytes))
     }
 
-    /// A group beside our own or above it: only groups without processes pass controllers on.
+    /// A group next to our own or above it: only groups without processes pass controllers on.
     fn group(bytes: u64) -> Option<Cage> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;

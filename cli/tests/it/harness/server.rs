@@ -164,7 +164,7 @@ impl Server {
         Client::new(self.address)
     }
 
-    /// Sends one line on a connection of its own, and returns the line that answers it.
+    /// Sends one line on a separate connection, and returns the line that answers it.
     #[track_caller]
     pub fn ask(&self, request: &str) -> String {
         self.client().ask(request)

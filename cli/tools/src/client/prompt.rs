@@ -130,7 +130,7 @@ impl Hinter for Prompter {
     type Hint = Missing;
 
     fn hint(&self, line: &str, pos: usize, _context: &Context<'_>) -> Option<Missing> {
-        // A hint without a tone of its own would look like typed text.
+        // A hint without a separate tone would look like typed text.
         if pos == line.len() && self.paint.colours { self.missing(line).map(Missing) } else { None }
     }
 }

@@ -20,7 +20,7 @@ pub struct Args {
 /// Makes the links, all or none, and prints one line for each (stdout).
 ///
 /// # Errors
-/// `dir` is no directory, or one of the names belongs to a file of another program.
+/// `dir` is not a directory, or one of the names belongs to a file of another program.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     if !args.dir.is_dir() {

@@ -1,4 +1,4 @@
-//! `demo game`: the world of `serve game`, a page that walks in it, and players of our own that
+//! `demo game`: the world of `serve game`, a page that walks in it, and separate players that
 //! walk on the paths that the server finds for them.
 
 mod player;

@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     served
 }
 
-/// The media service with this film, as a process of its own.
+/// The media service with this film, as a separate process.
 fn send(film: &Path, room: &Path) -> Result<Sender> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let [exe, film] = [&exe, film].map(|path| path.display().to_string());

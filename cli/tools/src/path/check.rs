@@ -27,7 +27,7 @@ pub struct Args {
     /// A scenario in either dialect of the MovingAI sets
     #[arg(long, value_name = "FILE")]
     scen: PathBuf,
-    /// The map [default: found beside the scenario]
+    /// The map [default: found next to the scenario]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// How to search
@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The map of a scenario: the one of `--map`; or beside the scenario, under its name without the
+/// The map of a scenario: the one of `--map`; or next to the scenario, under its name without the
 /// extension, or under the name in the scenario, with or without an extension.
 fn map_of(args: &Args, queries: &[Query]) -> Result<PathBuf> {
     if let Some(map) = &args.map {

@@ -40,8 +40,8 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Begins to draw the state of `live`; `None` if stderr is no terminal, or cannot be drawn on,
-    /// or if the level of messages asks for less or for more.
+    /// Begins to draw the state of `live`; `None` if stderr is not a terminal, or cannot be drawn
+    /// on, or if the level of messages asks for less or for more.
     pub fn open(live: &Live) -> Option<Screen> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if !stderr().is_terminal() || dumb || Level::chosen() != Level::Plain {

@@ -35,7 +35,7 @@ pub struct Args {
 /// The work of a sender.
 #[derive(clap::Args)]
 struct Factors {
-    /// Streams at one time
+    /// Streams at once
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     streams: u32,

@@ -1,4 +1,4 @@
-//! The connection to a server's administration: HTTP/1.1, one request a connection.
+//! The connection to a server's administration: HTTP/1.1, one request per connection.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -13,7 +13,7 @@ use crate::stand::Stand;
 
 /// The pause after a part of a line: so long that the server reads the part by itself.
 const APART: Duration = Duration::from_millis(8);
-/// Lines that no server may carry out.
+/// Lines that no server may execute.
 const NONSENSE: &str = "hello\n\nbuy\nbuy 1\nbuy x y\nbuy 999999 1\nsell 999999 1\nbuy 1 -5\n\
     sell 1 -5\nbuy 1 99999999999999999999\nsell 1 99999999999999999999\n\0\u{80}\u{ff}\n";
 /// The beginning of a line that does not end.

@@ -196,7 +196,7 @@ fn what_is_absent_says_why() {
     assert!(!found.is_right(), "nothing was measured");
     let fair = row(&["bare", "ours"], CPU);
     found.take(&fair, &trials(&fair, &EQUAL));
-    assert!(found.is_right(), "a missing program is no fault");
+    assert!(found.is_right(), "a missing program is not a fault");
     let mut broken = trials(&fair, &EQUAL[..1]);
     broken[1].ending = Ending::Unavailable { reason: "no message".to_string() };
     found.take(&fair, &broken);

@@ -31,7 +31,7 @@ const WINDOWS: u32 = 20;
 const WINDOW_MS: u64 = 40;
 const WARMUP_MS: u64 = 200;
 
-/// Rows of a duet table: each left server beside each right one at each load point.
+/// Rows of a duet table: each left server next to each right one at each load point.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DuetSpec {

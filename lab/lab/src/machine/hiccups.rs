@@ -1,7 +1,7 @@
 //! A thread that only sleeps, and records how late it wakes.
 //!
 //! When the hypervisor takes the machine away, or the kernel stalls, every sleeper wakes late, and
-//! so would any measurement (after Gil Tene's *jHiccup*). The thread runs beside each trial at 100
+//! so would any measurement (after Gil Tene's *jHiccup*). The thread runs next to each trial at 100
 //! Hz, which costs about a thousandth of a core. It may run on all cores, so that the scheduler
 //! puts it where it wakes soonest. Pinned to the server's core it would measure the server.
 

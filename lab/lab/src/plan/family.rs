@@ -81,7 +81,7 @@ mod tests {
         assert_eq!((named.lead(&closed), plan().lead(&closed)), (Metric::P50, Metric::Throughput));
     }
 
-    /// Two arms beside the baseline, two points, two metrics.
+    /// Two arms next to the baseline, two points, two metrics.
     #[test]
     fn it_is_known_beforehand_whether_a_plan_can_find_anything() {
         let mut asked = plan();

@@ -26,7 +26,7 @@ pub struct LoadPoint {
     /// The rule that decides when a request is sent.
     #[serde(default)]
     pub model: Model,
-    /// Name of the curve that this point belongs to; empty for a point of its own.
+    /// Name of the curve that this point belongs to; empty for a separate point.
     #[serde(default)]
     pub series: String,
     /// Its position on that curve: connections of a closed sweep, share or rate of an open one.
@@ -44,7 +44,7 @@ pub struct LoadPoint {
     /// The path that `http` arms are asked for in place of their own; empty = their own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
-    /// Files in the `{dir}` of its trials, beside those of the plan and of the arm.
+    /// Files in the `{dir}` of its trials, next to those of the plan and of the arm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<Provision>,
     /// Windows on each server of a fresh pair in place of the plan's (duets).

@@ -24,7 +24,7 @@ mod tests {
     use crate::verdict::analyse;
     use std::path::Path;
 
-    /// Every race that is kept beside the pages that cite it can be read and has its answer.
+    /// Every race that is kept next to the pages that cite it can be read and has its answer.
     #[test]
     fn every_kept_race_has_its_answer() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

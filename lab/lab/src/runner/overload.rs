@@ -2,7 +2,7 @@
 //!
 //! Three phases against one server: half of its capacity, to measure the normal state; the
 //! overload; half of its capacity again, in short probes, until the latency is normal. Each phase
-//! needs a generator of its own. A single one that changed its rate would carry its own queue of
+//! needs a separate generator. A single one that changed its rate would carry its own queue of
 //! overdue requests into the last phase, and would measure its own recovery instead of the
 //! server's. The price is the resolution: a probe and the start of its process.
 

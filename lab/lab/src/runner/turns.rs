@@ -28,8 +28,8 @@ const OPENED: Duration = Duration::from_millis(300);
 const ANSWERED: Duration = Duration::from_millis(300);
 /// The time within which a server answers its last requests between two windows.
 const DRAIN: [&str; 2] = ["--drain", "2s"];
-/// The first of the connections that stay silent beside busy ones: their cost is left out, because
-/// they also pay for memory that is touched only once.
+/// The first of the connections that stay silent alongside busy ones: their cost is left out,
+/// because they also pay for memory that is touched only once.
 const FIRST: u32 = 100;
 /// Targets that understand the market's commands.
 const MARKET: &str = "stock://";

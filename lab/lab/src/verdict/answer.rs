@@ -1,9 +1,9 @@
-//! The answer of a race in figures: which servers are cheapest, which is dearest, by how
+//! The answer of a race in figures: which servers are cheapest, which is costliest, by how
 //! much, and what an idle connection costs.
 //!
 //! After the first [`CLEAR_BLOCKS`] blocks of a race with a budget, arms leave that were clearly
-//! dearer than the cheapest at every load point ([`leaving`]): by a quarter, beyond doubt, and far
-//! beyond the twin.
+//! costlier than the cheapest at every load point ([`leaving`]): by a quarter, beyond doubt, and
+//! far beyond the twin.
 //! Among the others all pairs are compared ([`RaceEvidence`]), not only each with the baseline.
 
 use super::evidence::RaceEvidence;
@@ -14,9 +14,9 @@ use crate::trial::{Ending, Trial};
 use serde::{Deserialize, Serialize};
 use stats::{Decision, Terms, VALUES_MIN, decide, median, median_interval};
 
-/// Blocks after which clearly dearer arms leave.
+/// Blocks after which clearly costlier arms leave.
 const CLEAR_BLOCKS: u32 = VALUES_MIN as u32;
-/// An arm is clearly dearer if it took this many times the CPU of the cheapest,
+/// An arm is clearly costlier if it took this many times the CPU of the cheapest,
 const CLEAR_RATIO: f64 = 1.25;
 /// and its log-ratio was this many times the median of the twin's distances.
 const CLEAR_NOISES: f64 = 3.0;
@@ -30,7 +30,7 @@ pub struct RaceAnswer {
     pub costs: Vec<CostAnswer>,
     /// Memory for idle connections, in the order of the arms.
     pub rooms: Vec<Room>,
-    /// Why the dearer arms are dearer; empty where system calls were not counted.
+    /// Why the costlier arms are costlier; empty where system calls were not counted.
     #[serde(default)]
     pub reasons: Vec<Reason>,
 }
@@ -57,8 +57,8 @@ pub struct Rank {
     pub over_cheapest: (f64, f64, f64),
     /// The same over the baseline.
     pub over_baseline: (f64, f64, f64),
-    /// Whether it is dearer than the cheapest beyond doubt.
-    pub dearer: bool,
+    /// Whether it is costlier than the cheapest beyond doubt.
+    pub costlier: bool,
     /// Blocks in which it was compared; below six there is no interval.
     pub blocks: u32,
 }
@@ -84,9 +84,9 @@ impl Rank {
         self.blocks as usize >= VALUES_MIN
     }
 
-    /// Whether it is one of the cheapest: not dearer beyond doubt than the first.
+    /// Whether it is one of the cheapest: not costlier beyond doubt than the first.
     pub fn is_cheapest(&self) -> bool {
-        self.is_known() && !self.dearer
+        self.is_known() && !self.costlier
     }
 }
 
@@ -102,10 +102,10 @@ impl CostAnswer {
     }
 }
 
-/// The arms that were clearly dearer than the cheapest at every load point of the first blocks; the
-/// baseline stays.
+/// The arms that were clearly costlier than the cheapest at every load point of the first blocks;
+/// the baseline stays.
 pub(super) fn cleared(plan: &Plan, trials: &[Trial]) -> Vec<String> {
-    // An arm that is dearer may still be the quickest.
+    // An arm that is costlier may still be the quickest.
     let is_cost_alone = plan.metrics == [Metric::Cpu];
     if plan.turns.budget_ms.is_none()
         || !is_cost_alone
@@ -116,14 +116,14 @@ pub(super) fn cleared(plan: &Plan, trials: &[Trial]) -> Vec<String> {
     let first: Vec<Trial> = trials.iter().filter(|it| it.block < CLEAR_BLOCKS).cloned().collect();
     let evidence = RaceEvidence::without(plan, &first, Vec::new());
     let everywhere: Vec<Vec<String>> =
-        plan.points.iter().map(|point| clearly_dearer(&evidence, &point.name)).collect();
+        plan.points.iter().map(|point| clearly_costlier(&evidence, &point.name)).collect();
     let names = plan.arms.iter().map(|arm| arm.name.clone());
     let names = names.filter(|arm| *arm != plan.baseline);
-    names.filter(|arm| everywhere.iter().all(|dearer| dearer.contains(arm))).collect()
+    names.filter(|arm| everywhere.iter().all(|costlier| costlier.contains(arm))).collect()
 }
 
-/// The arms that were clearly dearer than the cheapest in the first blocks at a point.
-fn clearly_dearer(evidence: &RaceEvidence<'_>, point: &str) -> Vec<String> {
+/// The arms that were clearly costlier than the cheapest in the first blocks at a point.
+fn clearly_costlier(evidence: &RaceEvidence<'_>, point: &str) -> Vec<String> {
     let order = order(evidence, point);
     let Some(cheapest) = order.first().map(|it| it.0.clone()) else { return Vec::new() };
     let twin = evidence.twin(point, Metric::Cpu).map(|it| it.log_ratios).unwrap_or_default();
@@ -151,8 +151,8 @@ fn order(evidence: &RaceEvidence<'_>, point: &str) -> Vec<(String, f64)> {
 }
 
 /// The arms that take no part in a block: those without a result in several trials, and those that
-/// were clearly dearer at every load point. The baseline and its twin stay. Only trials of earlier
-/// blocks decide, so a race that goes on after a stop has the same field.
+/// were clearly costlier at every load point. The baseline and its twin stay. Only trials of
+/// earlier blocks decide, so a race that goes on after a stop has the same field.
 pub(crate) fn leaving(plan: &Plan, trials: &[Trial], block: u32) -> Vec<String> {
     let failures = |arm: &str| {
         let failed = |it: &&Trial| {
@@ -216,7 +216,7 @@ fn cost(evidence: &RaceEvidence<'_>, trials: &[Trial], point: &str) -> CostAnswe
         Some(Rank {
             arm: arm.clone(),
             cpu_ns: own(arm)?,
-            dearer: arm != cheapest && (is_worse || evidence.cleared.contains(arm)),
+            costlier: arm != cheapest && (is_worse || evidence.cleared.contains(arm)),
             blocks: over_cheapest.log_ratios.len() as u32,
             over_cheapest: over_cheapest.triple(),
             over_baseline: over_baseline.triple(),

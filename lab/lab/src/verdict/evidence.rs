@@ -3,8 +3,8 @@
 //! The family are the pre-registered metrics at all load points: each arm against the baseline, and
 //! in CPU per request all pairs, because the cheapest arm of a race is chosen after its outcome is
 //! known, and of eight equal arms one always comes first by chance. Arms that left because they
-//! were clearly dearer have their answer already and are not among them. A comparison outside the
-//! family is exploratory and has an interval of its own.
+//! were clearly costlier have their answer already and are not among them. A comparison outside the
+//! family is exploratory and has a separate interval.
 
 use super::NoiseFloor;
 use crate::metric::Metric;
@@ -20,7 +20,7 @@ pub(crate) struct RaceEvidence<'a> {
     pub plan: &'a Plan,
     trials: &'a [Trial],
     known: BTreeMap<Key, Comparison>,
-    /// Arms that left because they were clearly dearer.
+    /// Arms that left because they were clearly costlier.
     pub cleared: Vec<String>,
     /// The number of comparisons with an interval.
     pub family: u32,

@@ -1,4 +1,4 @@
-//! Reasons for trust and distrust, beside each number.
+//! Reasons for trust and distrust, next to each number.
 
 use super::{BUSY_MAX, Lamp, Light};
 use crate::load::Load;

@@ -71,7 +71,7 @@ fn of_two(plan: &Plan, points: &[PointSummary]) -> String {
     let base = &plan.baseline;
     let Some(arm) = plan.arms.iter().find(|arm| arm.name != *base) else { return String::new() };
     if all.is_empty() {
-        return format!("`{}` could not be measured beside `{base}`.", arm.name);
+        return format!("`{}` could not be measured together with `{base}`.", arm.name);
     }
     if all.iter().all(|it| it.judged.comparison.interval.is_none()) {
         let least = stats::VALUES_MIN;
@@ -280,7 +280,7 @@ fn most_expensive(costs: &[&CostAnswer]) -> Option<String> {
     if costs.iter().all(|cost| cost.ranks.len() < 3) {
         return None;
     }
-    let last = |cost: &&CostAnswer| cost.ranks.last().filter(|rank| rank.dearer).cloned();
+    let last = |cost: &&CostAnswer| cost.ranks.last().filter(|rank| rank.costlier).cloned();
     let worst: Vec<Rank> = costs.iter().map(last).collect::<Option<_>>()?;
     let first = worst.first()?;
     let same = worst.iter().all(|rank| rank.arm == first.arm);

@@ -59,7 +59,7 @@ pub struct Place {
     pub memory_kb: Option<f64>,
 }
 
-/// All series of a plan, in the order of first use. A closed point of its own is no curve.
+/// All series of a plan, in the order of first use. A separate closed point is no curve.
 pub(super) fn sweeps(plan: &Plan, trials: &[Trial]) -> Vec<Sweep> {
     let mut names: Vec<&str> = Vec::new();
     for point in plan.points.iter().filter(|point| !point.series.is_empty()) {

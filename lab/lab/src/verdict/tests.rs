@@ -178,7 +178,7 @@ fn intervals_hold_for_all_comparisons_together() {
     // A comparison without pre-registration is exploratory and outside the family.
     let other = clear.points[0].arms[1].judged(Metric::P50).expect("compared");
     assert!(!other.registered);
-    // A small difference that is clear alone, beside twenty arms that are as far away by chance.
+    // A small difference that is clear alone, next to twenty arms that are as far away by chance.
     let mut run = Run { manifest: manifest(), ..Run::default() };
     let plan = &mut run.manifest.plan;
     plan.points.truncate(1);

@@ -157,7 +157,7 @@ mod tests {
             ("-1\n", ":1: expected seconds"),
             ("# nobody\n", "found none"),
         ] {
-            let why = check(text, 0, 1).expect_err("it is no trace");
+            let why = check(text, 0, 1).expect_err("it is not a trace");
             assert!(why.contains(part), "{why}");
         }
         assert!(Replay::open(Path::new("/nowhere/trace"), 0, 1).is_err());

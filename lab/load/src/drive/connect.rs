@@ -1,4 +1,4 @@
-//! Connecting as a time of its own, and users that come and go.
+//! Connecting as a separate time, and users that come and go.
 //!
 //! By default a request is sent with its connection, and its time includes both. Jeon, Lee and Kang
 //! ("Analysis of Multi-thread Pool Utilization Scheme on the Apache Web Server", Journal of KISS

@@ -3,7 +3,7 @@
 //!
 //! The counts of the library's client are kept here too, and exactly: a late echo is counted once,
 //! however often the check runs. Packets in flight on a connection that the client itself closes
-//! are abandoned, which is no fault.
+//! are abandoned, which is not a fault.
 
 use super::{Driver, State};
 use crate::Instant;

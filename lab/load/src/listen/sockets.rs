@@ -9,7 +9,7 @@ use sys::udp::{Mail, Udp, UdpOptions};
 /// The receive buffer of each socket in bytes. The kernel grants up to its limit, and root the
 /// whole.
 const WAITING: usize = 8 << 20;
-/// Sessions that share a pair of ports. They get 13,000 packets a second at 20 ms a packet, of
+/// Sessions that share a pair of ports. They get 13,000 packets a second at 20 ms per packet, of
 /// which 8 MiB hold half a second.
 const SHARED: u32 = 256;
 /// The most pairs.

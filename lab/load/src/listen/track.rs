@@ -204,7 +204,7 @@ impl Track {
     }
 
     /// Lateness of packets in nanoseconds, relative to the least late one: a receiver cannot know
-    /// more. Each value has a weight; the latest packet of all has a value of its own.
+    /// more. Each value has a weight; the latest packet of all has a separate value.
     pub fn lateness_ns(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (least, most) = self.extremes_ns;
         let stride = self.stride;
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_lost_doubled_and_out_of_order_is_told_apart() {
         let counts = |it: &TrackCounts| (it.packets, it.lost, it.duplicates, it.reordered);
-        assert_eq!(counts(&counted(&[65534, 65535, 0, 1])), (4, 0, 0, 0), "a wrap is no loss");
+        assert_eq!(counts(&counted(&[65534, 65535, 0, 1])), (4, 0, 0, 0), "a wrap is not a loss");
         assert_eq!(counts(&counted(&[1, 2, 5, 6])), (4, 2, 0, 0));
         assert_eq!(counts(&counted(&[1, 3, 2, 4])), (4, 0, 0, 1));
         assert_eq!(counts(&counted(&[1, 2, 2, 3, 1])), (3, 0, 2, 0));

@@ -212,7 +212,7 @@ impl PrecisionResult {
                 Some(format!("expected a precision of {wanted}%, found {found:.1}% {what}"))
             }
             None => Some(format!(
-                "expected a precision of {wanted}%, found too few values to tell; raise --for"
+                "expected a precision of {wanted}%, found too few values to decide; raise --for"
             )),
         }
     }

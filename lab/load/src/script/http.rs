@@ -217,7 +217,7 @@ impl Http {
         log.note(path, whole, wrong || is_refused);
     }
 
-    /// The status of a reply that is no HTTP, if such replies are taken.
+    /// The status of a reply that is not HTTP, if such replies are taken.
     fn malformed_status(&self, bytes: &[u8]) -> Option<u16> {
         let status = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
         let status = str::from_utf8(status).ok()?.parse().ok()?;

@@ -200,7 +200,7 @@ impl Ledger {
         if let Some(left) = self.oracle(stock).filter(|_| order.side == BUY) {
             return match (left >= wanted, success) {
                 (true, false) => Err(format!("{left} were left, and it was refused")),
-                (false, true) => Err(format!("only {left} were left, and it was carried out")),
+                (false, true) => Err(format!("only {left} were left, and it was executed")),
                 _ => Ok(()),
             };
         }

@@ -2,7 +2,7 @@
 //! right. A listing without such a moment mixes two states (a torn read).
 //!
 //! While a listing is on its way, each stock has two bounds that orders move: fewest pieces are
-//! left if every open buy is carried out and no open sell, most in the opposite case. The listing
+//! left if every open buy is executed and no open sell, most in the opposite case. The listing
 //! is whole if its rows are within all bounds at one moment.
 
 /// The index of a stock's lower bound.

@@ -1,4 +1,4 @@
-//! Orders of the market of shares with numbers, each of which the server carries out once: `buy ID
+//! Orders of the market of shares with numbers, each of which the server executes once: `buy ID
 //! N #NUMBER` -> `[buy] success @PLACE`.
 //!
 //! An order whose connection ends without an answer is sent again under its number, at another node
@@ -80,7 +80,7 @@ impl Receipts {
     /// a `show`; `file` takes the receipts.
     ///
     /// # Errors
-    /// `rows` are no market of shares, or do not contain an id to trade.
+    /// `rows` are not a market of shares, or do not contain an id to trade.
     pub fn new(
         options: StockOptions,
         rows: &[u8],

@@ -87,7 +87,7 @@ impl Stock {
     /// a `show`.
     ///
     /// # Errors
-    /// `rows` are no market, or do not contain an id to trade.
+    /// `rows` are not a market, or do not contain an id to trade.
     pub fn new(options: StockOptions, rows: &[u8], connections: usize) -> Result<Self, Usage> {
         let rows = if options.is_lenient { &tidied(rows) } else { rows };
         let ledger = Ledger::learn(rows, options.amount_max).map_err(Usage)?;

@@ -7,7 +7,7 @@ use lab::record::Run;
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde_json::{Value, json};
 
-/// The number of system calls with a bar of their own; one bar holds the rest.
+/// The number of system calls with a separate bar; one bar holds the rest.
 const CALLS_MAX: usize = 7;
 
 /// CPU per request: one chart for each load point outside curves.
@@ -147,7 +147,7 @@ fn calls(run: &Run, point: &str, at: usize) -> Option<Chart> {
     }});
     let tool = here.iter().map(|census| census.tool.as_str()).find(|tool| !tool.is_empty());
     let caption = format!(
-        "Counted in a run of its own{}; no speed was taken from it.",
+        "Counted in a separate run{}; no speed was taken from it.",
         tool.map(|tool| format!(" by {tool}")).unwrap_or_default()
     );
     let height = 130 + 34 * arms.len();

@@ -152,7 +152,7 @@ fn measured_ticks(mut places: Vec<f64>) -> Option<Vec<f64>> {
 
 /// Breaks a title in two if it is longer than the axis.
 fn wrapped(title: &str) -> String {
-    /// Letters beside a plot of usual height.
+    /// Letters next to a plot of usual height.
     const FITS: usize = 32;
     if title.chars().count() <= FITS {
         return title.to_string();

@@ -4,7 +4,7 @@ use lab::record::Run;
 use lab::trial::{Ending, Trial};
 use lab::verdict::Metric;
 
-/// The columns beside the metrics.
+/// The columns next to the metrics.
 const HEADS: [&str; 21] = [
     "order",
     "sitting",

@@ -1,7 +1,7 @@
 //! An exhibit as Markdown, for a folder of kept runs: numbers and words, no charts.
 //!
 //! The page has two megabytes, mostly the plotting library. The text for a reader of a repository
-//! has a hundredth of that, and the raw data beside it suffices to redraw the rest.
+//! has a hundredth of that, and the raw data next to it suffices to redraw the rest.
 
 use document::{Document, Section, Table};
 use stats::words;

@@ -1,6 +1,6 @@
 //! One JSON document with the conclusions and the manifest; the raw data has the trials.
 //!
-//! Its schema lies beside this file, and a test validates a real document by it.
+//! Its schema lies next to this file, and a test validates a real document by it.
 
 use lab::census::Census;
 use lab::doubts::Doubt;

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     tables: Vec<MetricTable>,
     /// The same for the load points of each curve, by its name.
     curves: Vec<(String, Vec<MetricTable>)>,
-    /// For each load point the reasons of its dearer arms.
+    /// For each load point the reasons of its costlier arms.
     reasons: Vec<(String, Vec<String>)>,
     /// Every comparison that the plan did not promise.
     further: Option<Table>,
@@ -34,7 +34,7 @@ struct MetricTable {
     /// The words for the two sides of 1: left, right.
     sides: (&'static str, &'static str),
     points: Vec<String>,
-    /// Whether it says beside each arm what an idle connection costs and how far to trust it.
+    /// Whether it says next to each arm what an idle connection costs and how far to trust it.
     is_first: bool,
     has_rooms: bool,
     rows: Vec<Row>,

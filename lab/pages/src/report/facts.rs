@@ -1,4 +1,4 @@
-//! The facts beside the verdicts: validity at a glance, numbers, manifest, every trial.
+//! The facts next to the verdicts: validity at a glance, numbers, manifest, every trial.
 
 use crate::words;
 use document::Table;
@@ -224,7 +224,7 @@ fn what(load: &LoadPoint) -> String {
         ],
     };
     if load.idle > 0 {
-        parts.push(format!("{} more that are silent", words::grouped(f64::from(load.idle))));
+        parts.push(format!("{} more that are idle", words::grouped(f64::from(load.idle))));
     }
     if !load.mix.is_empty() {
         parts.push(format!("mix {}", load.mix));
@@ -242,7 +242,7 @@ fn rate_words(rate: Rate) -> String {
     }
 }
 
-/// The activity of each arm's process tree beside computing, where it was observed.
+/// The activity of each arm's process tree next to computing, where it was observed.
 pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     let mut found = Vec::new();
     for point in &summary.points {

@@ -140,7 +140,7 @@ pub(crate) fn registered(plan: &Plan, points: &[&PointSummary]) -> Vec<Metric> {
     found
 }
 
-/// Why the dearer arms are dearer.
+/// Why the costlier arms are costlier.
 pub fn reasons(answer: &RaceAnswer) -> String {
     let mut text = String::new();
     let mut point = "";

@@ -26,8 +26,7 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
         let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
         let more = ["forks", "threads", "killed", "page faults", "queue full"];
         let heads: Vec<&str> = heads.into_iter().chain(more).collect();
-        let _ =
-            writeln!(text, "{}\n{}\n", tr("cost beside the speed"), plain(&heads, costs, colour));
+        let _ = writeln!(text, "{}\n{}\n", tr("cost and speed"), plain(&heads, costs, colour));
     }
     if !run.census.is_empty() {
         let rows = run.census.iter().map(census_row).collect();

@@ -2,7 +2,7 @@
 //! algorithm and delayed acknowledgements do not show on the loopback alone.
 //!
 //! Input of one direction is forwarded in the same pieces, a fixed time after arrival. Each half of
-//! the path is a connection of its own, and the local kernel acknowledges bytes that the proxy has
+//! the path is a separate connection, and the local kernel acknowledges bytes that the proxy has
 //! not forwarded yet: the delay applies to bytes, not to acknowledgements.
 
 use anyhow::{Context, Result};

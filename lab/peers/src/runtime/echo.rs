@@ -19,7 +19,7 @@ pub(super) async fn serve(at: SocketAddr) -> Result<()> {
     let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
     loop {
         let Ok((peer, _)) = listener.accept().await else { continue };
-        // A disconnecting peer is no error.
+        // A disconnecting peer is not an error.
         tokio::spawn(async move { drop(client(peer).await) });
     }
 }

@@ -173,7 +173,7 @@ pub(super) async fn serve(at: SocketAddr, market: Market) -> Result<()> {
         let Ok((peer, _)) = listener.accept().await else { continue };
         let market = Arc::clone(&market);
         tokio::spawn(async move {
-            // A disconnecting peer is no error.
+            // A disconnecting peer is not an error.
             let _ = client(peer, &market).await;
         });
     }

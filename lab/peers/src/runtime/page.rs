@@ -28,7 +28,7 @@ pub(super) async fn serve(at: SocketAddr, body: Vec<u8>) -> Result<()> {
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).pipeline_flush(true);
-            // A disconnecting peer is no error.
+            // A disconnecting peer is not an error.
             let _ = http.serve_connection(TokioIo::new(peer), answer).await;
         });
     }

@@ -1,5 +1,5 @@
 //! The same waits on this machine: sessions of small datagrams, each a thread that sends and
-//! sleeps, beside threads that only spin.
+//! sleeps, next to threads that only spin.
 
 use super::Rule;
 use crate::exhibit::Fault;
@@ -19,7 +19,7 @@ pub struct Program {
     pub gap: Duration,
     /// Bytes of each.
     pub bytes: usize,
-    /// Busy threads beside all sessions.
+    /// Busy threads next to all sessions.
     pub spinners: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Session {
     pub late: Vec<Duration>,
 }
 
-/// Runs `sessions` of each rule at one time.
+/// Runs `sessions` of each rule at once.
 ///
 /// # Errors
 /// No datagram can be sent on this machine.

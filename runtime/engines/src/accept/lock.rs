@@ -16,7 +16,7 @@ use crate::shape::Shape;
 /// The lock in memory that all workers share.
 pub struct Shared(Region<Turnstile>);
 
-/// The lock on a cache line of its own.
+/// The lock on a separate cache line.
 #[repr(C)]
 struct Turnstile(Padded<Lock>);
 

@@ -1,4 +1,4 @@
-//! One acceptor passes connections to processes, each over a channel of its own, by descriptor
+//! One acceptor passes connections to processes, each over a separate channel, by descriptor
 //! passing (`SCM_RIGHTS`, unix(7); UNP section 30.9).
 //!
 //! The acceptor passes only to a worker that has room. It computes the room from the scoreboard:

@@ -30,7 +30,7 @@ impl Door {
     /// dead server, and with `is_successor` that of a predecessor too.
     ///
     /// # Errors
-    /// `AddrInUse` if another server answers there or the path is no socket; those of bind(2).
+    /// `AddrInUse` if another server answers there or the path is not a socket; those of bind(2).
     pub fn at_path(path: &Path, is_successor: bool) -> io::Result<Door> {
         if let Ok(found) = fs::symlink_metadata(path) {
             let answers = || UnixStream::connect(path).is_ok();
@@ -38,7 +38,7 @@ impl Door {
                 return Err(io::Error::new(
                     io::ErrorKind::AddrInUse,
                     format!(
-                        "another server answers at {}, or the path is no socket",
+                        "another server answers at {}, or the path is not a socket",
                         path.display()
                     ),
                 ));

@@ -22,7 +22,7 @@ pub struct Governed {
     pub carrier: Carrier,
     /// The length of a loop's last turn: input may have waited as long before this one.
     pub turn_before: Cell<Duration>,
-    /// A thread's place among the requests that are carried out.
+    /// A thread's place among the requests that are executed.
     pub place: Cell<Permit>,
     /// A thread's connection has not brought any input.
     pub is_fresh: Cell<bool>,
@@ -44,7 +44,7 @@ impl Governed {
     }
 }
 
-/// A place among the requests that are carried out.
+/// A place among the requests that are executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Permit {
     /// Since when; 0: it has none.

@@ -105,7 +105,7 @@ impl WorkerContext<'_> {
         }
     }
 
-    /// Counts a request that was carried out, with its times if they were measured.
+    /// Counts a request that was executed, with its times if they were measured.
     fn note_carried(&self, times: Option<JobTimes>) {
         let slot = self.slot();
         slot.carried.add(1);

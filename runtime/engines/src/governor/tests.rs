@@ -1,5 +1,5 @@
 //! The controller in a simulation of a server: seeded arrivals, a first-in first-out queue before
-//! `CORES` cores, virtual time. The oracle knows the capacity and carries out exactly that much.
+//! `CORES` cores, virtual time. The oracle knows the capacity and executes exactly that much.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ const SERVICE_NS: u64 = 2_000_000;
 /// A course of events.
 struct Scenario {
     name: &'static str,
-    /// The load from a second on, as a multiple of the capacity that 2 ms a request make.
+    /// The load from a second on, as a multiple of the capacity that 2 ms per request make.
     load: &'static [(f64, f64)],
     /// The service time at a second, by a number from 0 to 1, as a multiple of 2 ms.
     service: fn(f64, f64) -> f64,
@@ -141,7 +141,7 @@ fn play(scenario: &Scenario, mut governor: Governor) -> Outcome {
     let capacity = CORES as f64 * 1e9 / SERVICE_NS as f64;
     let (from, to) = scenario.judged;
     let end = scenario.load.last().expect("a load").0;
-    // End, wait, service and beginning of what is carried out or waits, in ns.
+    // End, wait, service and beginning of what is executed or waits, in ns.
     let mut inside: BinaryHeap<Reverse<(u64, u64, u64, u64)>> = BinaryHeap::new();
     let mut free = [0_u64; CORES];
     let (mut now, mut tick) = (0_u64, 0_u64);

@@ -37,7 +37,7 @@ pub enum Attempt<T> {
 }
 
 impl Admission {
-    /// Admits up to `sessions_max` at one time.
+    /// Admits up to `sessions_max` at once.
     pub fn new(sessions_max: usize) -> Admission {
         Admission { sessions_max, full: false, backs_off_until: None, draining: false }
     }

@@ -1,6 +1,6 @@
 //! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 //!
-//! The duties of a loop for each connection beside moving its bytes are here, so that all loops do
+//! The duties of a loop for each connection next to moving its bytes are here, so that all loops do
 //! the same. [`Connection::received`] and [`Connection::sent`] count the bytes, note the time and
 //! tell the session. [`Connection::may_receive`] compares the memory that the connection holds with
 //! the server's budget. [`Connection::overdue`] decides once a sweep whether it is of least use,
@@ -310,7 +310,7 @@ impl<X> Connection<X> {
             }
         }
         if self.conn.is_closing() {
-            // Without it the end follows in a segment of its own, a moment later.
+            // Without it the end follows in a separate segment, a moment later.
             let _ = socket::cork(&self.fd);
         }
     }

@@ -26,7 +26,7 @@ impl Shape {
         if self.has_loops() { self.knobs.loops.helpers.unwrap_or(usual) } else { 0 }
     }
 
-    /// The number of threads of a port that run at one time.
+    /// The number of threads of a port that run at once.
     pub fn running(&self) -> usize {
         self.knobs.staff.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
     }
@@ -58,7 +58,7 @@ impl Shape {
             ))),
             (Some(_), Wait::Port) => Err(Refused(
                 "the threads of a port do their jobs themselves, found --helpers: say --threads; \
-                 all but --running of them can block at one time"
+                 all but --running of them can block at once"
                     .into(),
             )),
             (Some(0), _) if self.container == Container::Helped => Err(Refused(

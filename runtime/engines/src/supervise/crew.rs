@@ -29,7 +29,7 @@ pub(crate) struct Ended {
 /// A worker's end, as seen by the thread or process that waited for it.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub(crate) enum End {
-    #[display("left without being told to")]
+    #[display("left without an order to leave")]
     Left,
     #[display("exited with code {_0}")]
     Code(i32),

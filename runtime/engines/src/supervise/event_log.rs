@@ -42,7 +42,7 @@ pub(super) enum Death {
     Shutdown,
     /// The server was forced to end.
     Forced,
-    /// It left without being told to.
+    /// It left without an order to leave.
     Unbidden,
     #[display("code_{_0}")]
     Code(i32),

@@ -1,4 +1,4 @@
-//! If each connection has a worker of its own, the supervisor accepts and starts the worker, as the
+//! If each connection has a separate worker, the supervisor accepts and starts the worker, as the
 //! parent does in the classic server.
 
 use std::io;

@@ -24,7 +24,7 @@ pub(super) struct Reception<'a> {
 }
 
 impl<'a> Reception<'a> {
-    /// The reception, if connections have workers of their own.
+    /// The reception, if connections have separate workers.
     pub fn new(common: &'a Common<'a>) -> Option<Reception<'a>> {
         if !common.shape.container.is_per_connection() {
             return None;

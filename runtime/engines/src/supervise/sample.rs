@@ -98,11 +98,11 @@ impl<C: Crew> Supervisor<'_, C> {
         gauges.push(Gauge::total("connections_shed", help, shed as f64));
         if let Some(governor) = self.governor(clock()) {
             let seconds = |ns: u64| ns as f64 / 1e9;
-            let help = "Requests that may be carried out at one time";
+            let help = "Requests that may be executed at once";
             gauges.push(Gauge::now("governor_limit", help, governor.limit as f64));
             let help = "The most that the governor's limit can become";
             gauges.push(Gauge::now("governor_limit_ceiling", help, governor.ceiling as f64));
-            let help = "The mean wait of requests before they are carried out";
+            let help = "The mean wait of requests before they are executed";
             gauges.push(Gauge::now("governor_queue_seconds", help, seconds(governor.wait_ns)));
             let help = "The wait that the governor aims at";
             let target = seconds(governor.target_ns);

@@ -1,5 +1,5 @@
 //! Processes that come and go with the load: the supervisor gives the scoreboard's counts to the
-//! controller and carries out its decision.
+//! controller and executes its decision.
 //!
 //! A surplus process is told to leave, never killed: it accepts no new connection and leaves with
 //! its last one. The supervisor chooses the process with the fewest connections, and among equals

@@ -31,7 +31,7 @@ pub(super) struct Supervisor<'a, C: Crew> {
     pub reception: Option<Reception<'a>>,
     /// Decides how many processes there are, where that changes.
     pub spare: Option<Spare>,
-    /// Decides how many requests are carried out at one time, where that is limited.
+    /// Decides how many requests are executed at once, where that is limited.
     pub governing: Option<Governing>,
     pub saving: Saving,
     pub stopping: Stopping,

@@ -13,7 +13,7 @@
 //! any other (`Cx::push`), because all are in one process and on one ring.
 //!
 //! Operations are written into the ring under a lock. The leader submits them with the call by
-//! which it waits, other threads with a call of their own before their next action. The
+//! which it waits, other threads with a separate call before their next action. The
 //! alternative, leaving all submission to the leader, is worse: it sleeps in the kernel while
 //! others run, so each batch would have to wake it first, which costs as many calls and also a
 //! change of threads.

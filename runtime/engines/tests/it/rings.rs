@@ -11,7 +11,7 @@ use sim::laws::{Watched, listing};
 use sys::uring::{Flag, Flags, Setup};
 use testkit::{nameless, serve, skip, talk};
 
-/// Conversations at one time.
+/// Conversations at once.
 const LANES: u64 = 8;
 
 /// A file with the probe's asset that has no name any more.

@@ -157,9 +157,9 @@ pub struct Slot {
     pub held: Tally,
     /// Connections that were closed because memory was short.
     pub shed: Tally,
-    /// Requests that the worker carries out now, where a governor watches.
+    /// Requests that the worker executes now, where a governor watches.
     pub running: Tally,
-    /// Requests that it has carried out there.
+    /// Requests that it has executed there.
     pub carried: Tally,
     /// Requests refused because the server was overloaded.
     pub requests_refused: Tally,

@@ -1,4 +1,4 @@
-//! The limit of requests that all workers together carry out at one time; the governor sets it.
+//! The limit of requests that all workers together execute at once; the governor sets it.
 //!
 //! Workers take and give back places by atomic additions, and each notes its own places in its
 //! slot, so that the supervisor frees those of a worker that died.
@@ -34,7 +34,7 @@ impl Throttle {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Whether requests are refused, or all carried out and only counted; and the number of cores,
+    /// Whether requests are refused, or all executed and only counted; and the number of cores,
     /// above which requests wait for each other.
     pub fn begin(&self, refuses: bool, cores: usize) {
         self.refuses.store(u32::from(refuses), Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Throttle {
         self.running.load(Ordering::Relaxed) >= i64::try_from(limit).unwrap_or(i64::MAX)
     }
 
-    /// Whether as many requests as cores are carried out, so that others may wait.
+    /// Whether as many requests as cores are executed, so that others may wait.
     #[inline]
     #[must_use]
     pub fn is_loaded(&self) -> bool {
@@ -112,7 +112,7 @@ impl Throttle {
         slot.running.set(0);
     }
 
-    /// The most places taken at one time since the last call, and those taken now.
+    /// The most places taken at once since the last call, and those taken now.
     #[must_use]
     pub fn take_peak(&self) -> (u64, u64) {
         let now = self.running.load(Ordering::Relaxed);

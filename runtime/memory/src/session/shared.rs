@@ -23,7 +23,7 @@ const LIVE: u64 = 1 << 38;
 const CLOSING: u64 = 1 << 39;
 const GENERATION_SHIFT: u32 = 40;
 
-/// A slot on lines of its own, because neighbours belong to different workers.
+/// A slot on separate lines, because neighbours belong to different workers.
 #[repr(align(64))]
 struct Slot<T> {
     word: AtomicU64,
@@ -46,7 +46,7 @@ unsafe impl<T: Send + Sync> Sync for SharedTable<T> {}
 unsafe impl<T: Send> Send for SharedTable<T> {}
 
 impl<T> SharedTable<T> {
-    /// An empty table under the name `shard` for at most `capacity` sessions at one time.
+    /// An empty table under the name `shard` for at most `capacity` sessions at once.
     ///
     /// # Panics
     /// If `shard` is not below [`seam::SHARDS_MAX`].

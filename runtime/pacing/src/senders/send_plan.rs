@@ -105,7 +105,7 @@ impl SendPlan {
     }
 
     /// Sorts the packets, gathers up to `cut` that leave together, and plans when they leave. `has`
-    /// tells whether a packet's bytes exist. `plan` gets the due time and the length of a message,
+    /// checks whether a packet's bytes exist. `plan` gets the due time and the length of a message,
     /// appends the pauses before it, and returns when it leaves.
     pub fn arrange(
         &mut self,

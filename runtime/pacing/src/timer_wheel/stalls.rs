@@ -112,7 +112,7 @@ impl Case {
 
 /// Calls a stream as the worker does, and checks what leaves.
 fn check(stream: &mut Stream, now: Instant, (latency, cured): (Duration, Instant), seed: u64) {
-    // A wake-up may be late enough to seem a delay of its own.
+    // A wake-up may be late enough to seem a separate delay.
     let tolerance = (SLACK + stream.tick + latency + Duration::from_nanos(SLOT_NS)) * 2;
     let until = stream.catch_up.until(stream.asked, now, stream.tick);
     assert!(until <= now && until >= stream.asked, "seed {seed}: {until:?} at {now:?}");

@@ -1,4 +1,4 @@
-//! The HTTP/1.1 handler of the administration, one request a connection.
+//! The HTTP/1.1 handler of the administration, one request per connection.
 //!
 //! `GET /status`, `/status.json`, `/governor`, `/metrics`;
 //! `POST /drain`, `/quit`, `/reload`. At a TCP address

@@ -195,6 +195,6 @@ mod tests {
         assert!(open_here().expect("it is gone").is_some(), "what it left is replaced");
         fs::write(folder.join("file"), "data").expect("a file");
         let file = Place::Path(folder.join("file"));
-        assert!(open(Some(&file), false, true).is_err(), "a file is no socket of ours");
+        assert!(open(Some(&file), false, true).is_err(), "a file is not a socket of ours");
     }
 }

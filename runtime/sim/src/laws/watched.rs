@@ -1,7 +1,7 @@
 //! A wrapper around a service that observes the engine from inside.
 //!
 //! All observations stay with the session, so watching needs no agreement between workers; only the
-//! names of the workers inside a session lie in one table. Each process has a table of its own:
+//! names of the workers inside a session lie in one table. Each process has a separate table:
 //! there the hook must report, because no caller reads the list.
 
 use core::time::Duration;

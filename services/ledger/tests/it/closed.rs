@@ -85,7 +85,7 @@ fn segments_without_a_snapshot_are_damage() {
     assert!(ledger::exists(&disk).expect("a whole log"));
     fs::remove_file(place.path().join("snapshot")).expect("our own file");
     let fault = ledger::exists(&disk).expect_err("a ledger without its snapshot").to_string();
-    assert!(fault.contains("snapshot is damaged: expected it beside"), "{fault}");
+    assert!(fault.contains("snapshot is damaged: expected it next to"), "{fault}");
     let empty = tempfile::tempdir().expect("a temporary folder");
     assert!(!ledger::exists(&Folder::at(empty.path())).expect("our folder"));
 }

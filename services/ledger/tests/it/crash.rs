@@ -14,7 +14,7 @@ enum Flaw {
     None,
     /// Orders are acknowledged before their batch is committed.
     EarlyAck,
-    /// An order that a client sends again is carried out again.
+    /// An order that a client sends again is executed again.
     Twice,
     /// A log whose sync failed is written to again.
     Retry,

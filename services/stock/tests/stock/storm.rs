@@ -127,7 +127,7 @@ fn a_broken_connection_leaves_whole_orders() {
     }
 }
 
-/// An overloaded server answers every request, in order, and carries out those that it does not
+/// An overloaded server answers every request, in order, and executes those that it does not
 /// refuse.
 #[test]
 fn what_is_refused_is_not_carried_out() {

@@ -117,7 +117,7 @@ impl BookVerdict {
     }
 }
 
-/// Compares the books. `unanswered` orders may have been carried out or not.
+/// Compares the books. `unanswered` orders may have been executed or not.
 pub fn verdict(before: &Book, after: &Book, effects: &NetOrders, unanswered: u64) -> BookVerdict {
     let wrong = effects.wrong.load(Ordering::Relaxed);
     let mut faults = Vec::new();

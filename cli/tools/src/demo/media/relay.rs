@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Packets that may wait; more are dropped, as by a full router.
 const WAITING: usize = 1 << 16;
 
-/// Sends what arrives at `socket` to `to`, except for lost packets, each after a delay of its own.
+/// Sends what arrives at `socket` to `to`, except for lost packets, each after a separate delay.
 pub fn relay(socket: &Udp, to: SocketAddr, sliders: &Sliders, over: &AtomicBool) -> io::Result<()> {
     let mut rng = Rng::new(sys::clock::now_ns());
     let mut waiting: BinaryHeap<Reverse<(Instant, Vec<u8>)>> = BinaryHeap::new();

@@ -26,7 +26,7 @@ pub(super) fn checks() -> Vec<Check> {
         false => part.note(
             "pressure",
             "missing",
-            "memory and disk pressure are no gates here: boot with psi=1",
+            "memory and disk pressure are not gates here: boot with psi=1",
         ),
     }
     match yes("/sys/bus/event_source/devices/cpu") {
@@ -54,7 +54,7 @@ fn processes(part: &mut Part) {
         ),
     }
     match CostWatch::hears() {
-        true => part.good("forks and kills", "told by the kernel (process connector)"),
+        true => part.good("forks and kills", "reported by the kernel (process connector)"),
         false => part.note(
             "forks and kills",
             "not told",

@@ -132,7 +132,7 @@ fn quiet(part: &mut Part, seen: &Conditions) {
     let late = seen.hiccup_ms.unwrap_or(0.0);
     let words = format!("a sleeping thread woke {} late at worst", time(late * 1e6));
     match late > gates.hiccup_ms_max {
-        true => part.note("hiccups", words, "everything stands still at times: see stolen time"),
+        true => part.note("hiccups", words, "everything stops at times: see stolen time"),
         false => part.good("hiccups", words),
     }
 }

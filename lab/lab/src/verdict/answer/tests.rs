@@ -59,7 +59,7 @@ fn five_percent_are_found() {
 }
 
 #[test]
-fn clearly_dearer_arms_leave_after_the_first_blocks() {
+fn clearly_costlier_arms_leave_after_the_first_blocks() {
     let plan = plan(4);
     let mut rng = Rng::new(9);
     let mut all = trials(&plan, CLEAR_BLOCKS, &[1e4, 1e4, 2e4, 1.5e4, 1e4], &mut rng);
@@ -120,7 +120,7 @@ fn the_answer_has_ranks_and_rooms() {
     let summary = super::super::analyse(&run);
     let found = summary.answer;
     let ranks = &found.costs[0].ranks;
-    let names: Vec<(&str, bool)> = ranks.iter().map(|it| (&it.arm[..], it.dearer)).collect();
+    let names: Vec<(&str, bool)> = ranks.iter().map(|it| (&it.arm[..], it.costlier)).collect();
     assert_eq!(names, [("b", false), ("a", true), ("c", true)]);
     let (ratio, low, high) = ranks[2].over_baseline;
     assert!((2.9..3.1).contains(&ratio) && low < ratio && ratio < high, "{ranks:?}");
@@ -132,7 +132,7 @@ fn the_answer_has_ranks_and_rooms() {
         summary.sentence
     );
     let mut tie = found.clone();
-    tie.costs[0].ranks[1].dearer = false;
+    tie.costs[0].ranks[1].costlier = false;
     let sentence = super::super::sentence::sentence(&run.manifest.plan, &summary.points, &tie, &[]);
     let want = ". Of the cheapest `a` uses the least memory: 902 B per idle connection";
     assert!(

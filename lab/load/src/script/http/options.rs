@@ -40,7 +40,7 @@ pub struct WebRequest {
     pub path: String,
     /// How often it is drawn, compared with the others.
     pub weight: u32,
-    /// Header fields of its own.
+    /// Header separate fields.
     pub headers: Vec<(String, String)>,
     /// The body; `None`: that of the list.
     pub body: Option<Vec<u8>>,
@@ -148,7 +148,7 @@ impl HttpOptions {
     }
 }
 
-/// The path with each byte that is no ASCII as `%HH` (RFC 3986 section 2.1).
+/// The path with each byte that is not ASCII as `%HH` (RFC 3986 section 2.1).
 fn encoded(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -3,7 +3,7 @@
 use sys::uring::{Armed, Receive, Received};
 
 /// Receives that a session makes into its own buffers after it found the ring empty. With 64
-/// sessions on 8 buffers, trying the ring again at once costs a quarter more CPU a request: 1.24
+/// sessions on 8 buffers, trying the ring again at once costs a quarter more CPU per request: 1.24
 /// [1.19 1.31] at depth 16, 1.29 [1.22 1.33] at depth 1 (2 cores, Linux 6.18).
 const OWN_BUFFERS: u8 = 64;
 

@@ -6,7 +6,7 @@
 //! A parked session lies in a slot under one lock, and the epoll watches its descriptor once
 //! (`EPOLLONESHOT`), by its id. A queued one lies in a bounded buffer with room for all sessions,
 //! so queueing never fails. The number of idle workers and the listener's hunger for one are
-//! atomics beside the lock, because both sides look at them on each connection.
+//! atomics next to the lock, because both sides look at them on each connection.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -89,7 +89,7 @@ pub struct Scheduler<T, J> {
 }
 
 impl<T, J> Scheduler<T, J> {
-    /// A scheduler that lets at most `running_max` threads step sessions at one time.
+    /// A scheduler that lets at most `running_max` threads step sessions at once.
     pub fn new(running_max: usize) -> Scheduler<T, J> {
         Scheduler {
             running_max,
@@ -192,7 +192,7 @@ impl<T, J> Scheduler<T, J> {
         Some(sleeper)
     }
 
-    /// The number of threads that may work at one time.
+    /// The number of threads that may work at once.
     fn jobs_max(&self) -> usize {
         self.present.saturating_sub(1).max(1)
     }

@@ -1,6 +1,6 @@
 //! Output: one send at a time for each session, with all the output that waits. If a call is tried
 //! first, the ring sends the rest. Files always go by a call first, `sendfile(2)`: the ring could
-//! only splice them, which the kernel does in threads of its own. When the peer takes no more of a
+//! only splice them, which the kernel does in separate threads. When the peer takes no more of a
 //! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
 //! the CPU for a file of 10 MiB.)
 

@@ -4,7 +4,7 @@
 //! The headers of a stream differ by one in the sequence number and by a constant in the timestamp
 //! (RFC 3550, section 5.1), as long as the stream continues evenly. Such a run has a row in a table
 //! from which the program counts: it writes the header that the source would have sent, or leaves
-//! the packet as it is (run 0). A packet with a marker is a run of its own.
+//! the packet as it is (run 0). A packet with a marker is a separate run.
 //!
 //! A message that will still be segmented, or whose checksum the device computes, needs no repair
 //! of its checksum, because there the field holds only the sum of the addresses. The same call

@@ -50,7 +50,7 @@ pub enum Mutant {
     TokenLost,
     /// The scheduler believes that a thread that has led still leads.
     LeadKept,
-    /// All threads may work at one time.
+    /// All threads may work at once.
     AllWork,
     /// The scheduler believes that a woken thread never arrives.
     WokenKept,
