@@ -125,6 +125,44 @@ fn korean_help_is_korean_and_fits_80_columns() {
     });
 }
 
+/// Flags of other programs that the documents mention.
+const FOREIGN: &str = "\
+    --all-targets --bare --bin --define --doc --features --git --headless --health-cmd --join \
+    --manifest-path --no-default-features --package --pre-vote --print --profile --protocol \
+    --read-only --release --rm --rtsp-transport --run-time --security-opt --sout --spawn-rate \
+    --standalone --strip-components --unix-socket --variant --webroot --workspace";
+
+/// The long names of all flags of `command` and the commands below it.
+fn longs(command: &clap::Command, into: &mut BTreeSet<String>) {
+    for arg in command.get_arguments() {
+        let names = arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten());
+        into.extend(names.map(|name| format!("--{name}")));
+    }
+    command.get_subcommands().for_each(|next| longs(next, into));
+}
+
+#[test]
+fn each_flag_in_the_documents_exists() {
+    let mut known: BTreeSet<String> = FOREIGN.split_whitespace().map(str::to_owned).collect();
+    let mut grammar = shown(crate::grammar(), true);
+    grammar.build();
+    longs(&grammar, &mut known);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = ["", "docs", "docs/ko", "docs/tutorials"].map(|folder| root.join(folder));
+    let entries = folders.iter().flat_map(|it| std::fs::read_dir(it).expect("a folder").flatten());
+    // The list of changes keeps the flags of earlier versions.
+    let pages = entries
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "md") && !it.ends_with("CHANGELOG.md"));
+    for page in pages {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+            let is_flag = word.starts_with("--") && !word.ends_with('-');
+            assert!(!is_flag || known.contains(word), "{}: no help has {word}", page.display());
+        }
+    }
+}
+
 /// The number of flags that a help shows.
 fn flags(help: &str) -> usize {
     let is_flag = |line: &&str| line.starts_with("  -") || line.starts_with("      --");

@@ -215,7 +215,7 @@ fn reasons(live: &Machine<'_>, space: &Space, found: &Found, in_flight: f64) -> 
     if let Some(theirs) = theirs.filter(|it| (*it as f64) < in_flight) {
         let mine = mine.map_or("any number".to_string(), |it| it.to_string());
         all.push(format!(
-            "{in_flight:.1} requests are in the server at one time (their rate times the time of \
+            "{in_flight:.1} requests are in the server at once (their rate times the time of \
              one that waits for no other): {} works on {theirs}, {} on {mine}.",
             found.default, found.choice
         ));

@@ -4,7 +4,7 @@
 //!
 //! Each block changes the sign of all its differences at once. An interval is the centre of a
 //! comparison's differences and as many standard errors to both sides as the largest t of all
-//! comparisons that are not yet told apart reaches in one of twenty such choices. So equal servers
+//! comparisons not yet distinguished reaches in one of twenty such choices. So equal servers
 //! have an interval without zero anywhere in one race of twenty. Comparisons that share an arm
 //! share its noise, so their number costs little, and ten blocks can decide 200 of them.
 

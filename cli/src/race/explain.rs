@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn play(what: &[PathBuf], page: &Path) -> Result<ExitCode> {
     let recordings: Vec<Recording> = match what {
         [] => {
-            let why = "expected one engine or two beside --page, found none; `roundhouse engines` \
+            let why = "expected one engine or two with --page, found none; `roundhouse engines` \
                        lists them";
             return Err(Refused(why.to_owned()).into());
         }

@@ -180,7 +180,7 @@ fn keep_descriptors(shape: &mut Shape) {
     let wanted = shape.knobs.limits.sessions_max.unwrap_or(usual).min(most);
     if all < wanted {
         info!(
-            "at most {all} connections at one time, because a quarter of {} descriptors is kept \
+            "at most {all} connections at once, because a quarter of {} descriptors is kept \
              for files: raise the limit (ulimit -n) for {wanted}",
             limit.hard
         );

@@ -58,6 +58,7 @@ fn follow(page: &str) {
         std::os::unix::fs::symlink(hello, built.join("counter")).expect("a link");
     }
     let script = script(&text);
+    assert!(!script.contains("|| true"), "{page}: a block may not hide a failed command");
     let folder = Path::new(BINARY).parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("unshare");

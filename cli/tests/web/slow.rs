@@ -105,7 +105,7 @@ fn check(engine: &str, site: &Folder, connections: u32, lasts: u32) {
         let slow = u64::from(connections) * group.len() as u64;
         let grown = memory.saturating_sub(before);
         println!(
-            "{engine}, {slow} connections slow in {}: p99 {alone:?} alone, {:?} beside them; {} \
+            "{engine}, {slow} connections slow in {}: p99 {alone:?} alone, {:?} alongside them; {} \
              bytes of memory each",
             names.join(", "),
             p99(beside),

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 const SHARE_MIN: f64 = 0.1;
 /// Connections are a cause from this share of a server's time on; two short runs differ by less.
 const CONNECTIONS_MIN: f64 = 0.15;
-/// Waits and memory are told apart from this factor on.
+/// Waits and memory are distinguished from this factor on.
 const BESIDE: f64 = 2.0;
 /// A rest of at least this share is said to have no cause.
 const REST_MIN: f64 = 0.3;

@@ -3,7 +3,7 @@
 //!
 //! It separates questions that one number cannot answer: how late packets leave (*pacing*), the
 //! cost of a packet (*CPU per packet*), and how pacing changes when other processes compete for the
-//! core (*overload*). Each has a sink of its own, whose name is printed beside the figure.
+//! core (*overload*). Each has its own sink, whose name is printed next to the figure.
 //!
 //! The duration of a session is no such question: a paced stream takes as long as its schedule
 //! says, or longer, whatever the cost of a packet.

@@ -45,7 +45,7 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     }
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(parts.time));
     let changes = format!(
-        "roundhouse ({}) unstable; urgency=medium\n\n  * See CHANGELOG.md beside this file.\n\n \
+        "roundhouse ({}) unstable; urgency=medium\n\n  * See CHANGELOG.md next to this file.\n\n \
          -- {MAINTAINER}  {}\n",
         parts.version,
         date.replace("GMT", "+0000")

@@ -86,7 +86,8 @@ pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
                     find(format!("`{}` makes readers stumble: write {instead}", phrase.trim()));
                 }
             }
-            if is_headless(prose) {
+            let is_text = !file.is_source() || line.trim_start().starts_with("//");
+            if is_text && is_headless(prose) {
                 find("a sentence begins with its subject: name the thing that is meant".to_owned());
             }
         }

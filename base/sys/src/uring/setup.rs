@@ -148,7 +148,7 @@ impl Flags {
         }
         if flags.has(Flag::DeferTaskrun) && !flags.has(Flag::SingleIssuer) {
             return Err(BadFlags(String::from(
-                "expected single-issuer beside defer-taskrun, which needs it: switch both off \
+                "expected single-issuer with defer-taskrun, which needs it: switch both off \
                  (-single-issuer,-defer-taskrun)",
             )));
         }

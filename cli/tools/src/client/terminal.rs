@@ -175,7 +175,7 @@ impl Talk {
             Err(lost) => {
                 self.link = None;
                 let words = format!(
-                    "{lost}; nobody knows whether `{line}` was carried out. The next line connects \
+                    "{lost}; it is unknown whether `{line}` was executed. The next line connects \
                      again"
                 );
                 say(&self.paint, Tone::Red, &words);

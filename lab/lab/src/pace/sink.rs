@@ -24,7 +24,7 @@ impl Sink {
         Device::make(self).map(drop)
     }
 
-    /// Its name beside a figure.
+    /// Its name next to a figure.
     pub fn words(self) -> &'static str {
         match self {
             Sink::Heard => "loopback, heard",
