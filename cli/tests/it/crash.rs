@@ -79,7 +79,7 @@ fn sockets(pid: Pid) -> HashSet<PathBuf> {
 const KILLS_MIN: usize = 3;
 
 /// Kills a random worker every few milliseconds for a while; on a busy machine until a few have
-/// died. Each is stopped first, and its sockets beside the supervisor's counted.
+/// died. Each is stopped first, and its sockets next to the supervisor's counted.
 fn kill_workers(server: &Server, seed: u64) -> Kills {
     let mut rng = Rng::new(seed);
     let begin = Instant::now();
