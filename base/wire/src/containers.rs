@@ -5,8 +5,9 @@
 //!   plan    the result: tracks, their packets, their times
 //!   ts      MPEG transport streams, seven packets to a datagram, paced by their clock (RFC 2250)
 //!   wav     RIFF WAVE: PCMU, PCMA, L16 (RFC 3551)
-//!   mp4     ISO base media: H.264 (RFC 6184) and AAC (RFC 3640)
-//!   avc     fragments H.264 pictures into payloads
+//!   mp4     ISO base media: H.264 (RFC 6184), H.265 (RFC 7798), AAC (RFC 3640) and Opus
+//!   edits   which part of an MP4 track is presented, and when
+//!   nal     fragments pictures of H.264 and H.265 into payloads
 //!   ogg     Ogg: Opus (RFC 7587)
 //!   chain   several files as one
 //! ```
@@ -16,9 +17,10 @@
 //! most some thirty bytes a packet, and a sender may take the bytes from a mapping, from a read, or
 //! from the page cache.
 
-mod avc;
 mod chain;
+mod edits;
 mod mp4;
+mod nal;
 mod ogg;
 mod plan;
 pub mod ts;
@@ -29,8 +31,8 @@ mod tests;
 
 use std::io::{self, Read, Seek};
 
-pub use avc::join as join_avc;
 pub use chain::chain;
+pub use nal::join as join_avc;
 pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 
 /// The largest payload of a packet, in bytes. Seven packets of a transport stream take 1316; 1400
@@ -55,6 +57,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
         [_, _, _, _, b'f', b't', b'y', b'p', ..] | [_, _, _, _, b'm', b'o', b'o', b'v', ..] => {
             mp4::open(file)
         }
+        [] => Err(Unplayable::Empty),
         _ => Err(Unplayable::Kind),
     }
 }
@@ -78,10 +81,19 @@ fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 pub enum Unplayable {
     /// The file format is unknown.
     #[display(
-        "expected a file of MPEG-TS, WAV, MP4 (H.264, AAC) or Ogg (Opus), found another kind; \
-         ffmpeg -i FILE -c copy FILE.ts makes a transport stream of most"
+        "expected a file of MPEG-TS, WAV, MP4 (H.264, H.265, AAC, Opus) or Ogg (Opus), found another \
+         kind; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes one of most"
     )]
     Kind,
+    /// The file has no bytes.
+    #[display("expected a file of media, found an empty one; is it complete?")]
+    Empty,
+    /// The file has an index for each of its fragments.
+    #[display(
+        "expected an MP4 with one index, found one in fragments; ffmpeg -i FILE -c copy NEW.mp4 \
+         joins them"
+    )]
+    Fragments,
     /// The format is known, the codec is not.
     #[display("expected a codec that is sent here, {_0}")]
     Codec(String),

@@ -51,6 +51,10 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
         None => Connection::from_ip_addr(anywhere),
     };
     session.connection = Some(connection);
+    if !program.left_out.is_empty() {
+        let names = program.left_out.join(", ").replace(['\r', '\n', '\0'], " ");
+        session.session_description = Some(format!("left out, because RTP here lacks it: {names}"));
+    }
     session.times.push(Time::new(0, 0));
     session.attributes.push(Attribute::with_value("tool", "roundhouse"));
     if about.is_asked {
@@ -191,5 +195,8 @@ mod tests {
         assert!(text.contains("c=IN IP4 239.1.2.3/4\r\n"), "{text}");
         assert!(text.contains("a=range:npt=now-\r\nm=audio 5004 "), "{text}");
         assert!(!text.contains("control"), "{text}");
+        let part = Program { left_out: vec!["VP9".to_owned()], ..program };
+        let text = String::from_utf8(describe(&part, &about)).expect("text");
+        assert!(text.contains("\r\ni=left out, ") && text.contains(": VP9\r\n"), "{text}");
     }
 }

@@ -302,6 +302,9 @@ fn chosen(paths: &[PathBuf]) -> Result<(PathBuf, Vec<String>), String> {
         let name = path.file_name().and_then(|name| name.to_str());
         match name {
             Some(name) if path.is_file() && folder_of(path) == folder => only.push(name.to_owned()),
+            _ if !path.exists() => {
+                return Err(format!("expected a folder or a file, found no {}", path.display()));
+            }
             _ => {
                 return Err(format!(
                     "expected one folder, or files of one folder, found {}",

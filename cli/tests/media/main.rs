@@ -79,6 +79,7 @@ fn ffmpeg_decodes_the_same_frames_from_the_stream_as_from_the_file() {
         let server = &server;
         scope.spawn(move || check(folder, server, "film.mp4", "tcp", "0"));
         scope.spawn(move || check(folder, server, "film.mp4", "udp", "0"));
+        scope.spawn(move || check(folder, server, "hevc.mp4", "udp", "0"));
     });
     for engine in ["prefork", "thread"] {
         let server = Server::start(folder, &["--engine", engine]);
@@ -88,6 +89,28 @@ fn ffmpeg_decodes_the_same_frames_from_the_stream_as_from_the_file() {
             scope.spawn(move || check(folder, server, "film.mp4", "tcp", "0:v"));
         });
     }
+}
+
+#[test]
+fn a_track_that_begins_later_by_its_edit_list_begins_later_for_a_player() {
+    let Some(films) = films() else { return };
+    let folder = testkit::Folder::new();
+    let film = folder.path().join("late.mp4");
+    let [from, to] = [films.join("film.mp4"), film].map(|it| it.to_str().expect("text").to_owned());
+    let tracks = ["-map", "0:v", "-map", "1:a", "-c", "copy"];
+    let early = ["-v", "error", "-i", &from, "-itsoffset", "1.5", "-i", &from];
+    run("ffmpeg", &[&early[..], &tracks, &[&to]].concat());
+    let server = Server::start(folder.path(), &[]);
+    let first = |track: &str| -> f64 {
+        let url = format!("{}/late.mp4", server.url);
+        let show = ["-show_entries", "packet=pts_time", "-of", "csv=p=0", "-select_streams", track];
+        let front = ["-v", "error", "-rtsp_transport", "tcp"];
+        let said = run("ffprobe", &[&front[..], &show, &[&url]].concat()).out;
+        let times = said.lines().filter_map(|line| line.trim_end_matches(',').parse().ok());
+        times.fold(f64::INFINITY, f64::min)
+    };
+    let later = first("a") - first("v");
+    assert!((1.4..1.6).contains(&later), "the sound begins {later} s later");
 }
 
 #[test]

@@ -42,6 +42,11 @@ pub fn films() -> Option<&'static Path> {
         let picture = "-map 0 -c:v libx264 -preset ultrafast -bf 2 -g 25 -pix_fmt yuv420p";
         for (name, how) in [
             ("film.mp4", &format!("{picture} -map 1 -c:a aac")[..]),
+            (
+                "hevc.mp4",
+                "-map 0 -c:v libx265 -preset ultrafast -x265-params log-level=none:keyint=25 \
+                 -pix_fmt yuv420p -map 1 -c:a aac",
+            ),
             ("film.ts", &format!("{picture} -map 1 -c:a aac")),
             ("tone.wav", "-map 1 -ar 8000 -c:a pcm_mulaw"),
             ("alaw.wav", "-map 1 -ar 8000 -c:a pcm_alaw"),
@@ -51,7 +56,7 @@ pub fn films() -> Option<&'static Path> {
             ("talk.ogg", "-map 1 -c:a libopus"),
             ("sound.raw", "-map 1 -ar 8000 -f s16le"),
         ] {
-            words.extend(how.split(' ').map(str::to_owned));
+            words.extend(how.split_whitespace().map(str::to_owned));
             words.extend(["-t".to_owned(), SECONDS.to_string(), format!("{folder_text}/{name}")]);
         }
         run("ffmpeg", &words.iter().map(String::as_str).collect::<Vec<_>>());

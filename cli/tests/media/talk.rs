@@ -159,4 +159,14 @@ fn what_cannot_be_sent_is_left_out_and_named() {
         said.contains("(H264/90000)") && said.contains("left out") && said.contains("ac3"),
         "{said}"
     );
+    // A server tells its operator once, and each client in the description.
+    let server = Server::start(folder, &[]);
+    for _ in 0..2 {
+        let mut talk = Talk::new(&server);
+        talk.check("OPTIONS", "*", "", "200");
+        let head = talk.ask("DESCRIBE", &format!("{}/inside-ac3.mp4", server.url), "");
+        assert!(head.starts_with("RTSP/1.0 200"), "{head}");
+    }
+    let said = server.server.stop().err;
+    assert_eq!(said.matches("inside-ac3.mp4: left out: ac3").count(), 1, "{said}");
 }

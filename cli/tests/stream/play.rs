@@ -1,7 +1,8 @@
 //! `roundhouse play` receives every packet that `roundhouse serve media` sends, with one session
 //! and with several, as datagrams and in the connection, to the end and from the middle.
 
-use std::net::{TcpListener, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use serde_json::Value;
@@ -60,12 +61,59 @@ fn everything_that_is_sent_is_heard_to_the_end() {
 }
 
 #[test]
-fn many_sessions_share_two_sockets() {
+fn many_sessions_share_sockets() {
     let server = Server::start(&[]);
-    let (code, found) = server.play("-d 60s -c 30 --stagger 500ms");
+    let (code, found) = server.play("-d 60s -c 70 --stagger 500ms");
     assert_eq!(code, Some(0), "{found}");
-    assert_eq!((&found["played"], &found["ended"]), (&30.into(), &30.into()), "{found}");
-    assert_eq!(found["bytes"], 30 * SECONDS * WAVE_RATE, "{found}");
+    assert_eq!((&found["played"], &found["ended"]), (&70.into(), &70.into()), "{found}");
+    assert_eq!(found["bytes"], 70 * SECONDS * WAVE_RATE, "{found}");
+}
+
+/// A relay to a server that names no SSRC (RFC 2326 section 12.39 leaves it to the server).
+fn nameless(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(to).expect("our own server");
+            let ends = [&client, &server].map(|end| end.try_clone().expect("a descriptor"));
+            std::thread::spawn(move || relay(client, server, |_| {}));
+            std::thread::spawn(move || {
+                let [client, server] = ends;
+                relay(server, client, |bytes| {
+                    while let Some(at) = bytes.windows(6).position(|it| it == b";ssrc=") {
+                        bytes.drain(at..at + 14);
+                    }
+                });
+            });
+        }
+    });
+    address
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut Vec<u8>)) {
+    let mut room = [0; 1 << 16];
+    while let Ok(len @ 1..) = from.read(&mut room) {
+        let mut bytes = room[..len].to_vec();
+        change(&mut bytes);
+        if to.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+#[test]
+fn a_server_that_names_no_sender_is_heard_as_well() {
+    let server = Server::start(&[]);
+    let url = format!("rtsp://{}/a.wav", nameless(server.server.address));
+    for words in ["-d 60s", "-d 60s --tcp", "-d 60s -c 5 --stagger 200ms"] {
+        let (code, found) = play(&url, words);
+        assert_eq!(code, Some(0), "{words}: {found}");
+        assert_eq!(found["bytes"], found["played"].as_u64().map(|it| it * 16_000), "{found}");
+        assert_eq!((&found["lost"], &found["strangers"]), (&0.into(), &0.into()), "{found}");
+        assert_eq!(found["ended"], found["sessions"], "{words}: {found}");
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use language::eprintln;
-use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
+use load::listen::{
+    ListenPlan, MediaReport, PAIRS_MAX, Percentiles, ReceivePlan, Transport, listen, receive,
+};
 use pages::terminal::{folded, ruled};
 use serde_json::{Value, json};
 use stats::words::time;
@@ -105,10 +107,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Raises the limit of open files: RTSP needs a connection for each session and two sockets for
-/// each hundred; RTP alone needs two sockets for each receiver.
+/// each pair of ports; RTP alone needs two sockets for each receiver.
 fn room(args: &Args) -> Result<()> {
     let sessions = u64::from(args.sessions);
-    let each = if args.url.starts_with("rtsp") { sessions + sessions / 100 } else { 2 * sessions };
+    let pairs = sessions.min(PAIRS_MAX.into());
+    let each = if args.url.starts_with("rtsp") { sessions + 2 * pairs } else { 2 * sessions };
     let wanted = each + SPARE;
     let allowed = sys::limits::raise_open_files(wanted)?;
     if allowed < wanted {

@@ -145,11 +145,15 @@ impl Effects {
 
     pub(crate) fn note(&self, write: impl FnOnce(&mut String)) {
         if self.verbose {
-            let mut note = String::new();
-            write(&mut note);
-            self.filled.set(true);
-            self.notes.borrow_mut().push(note);
+            self.warn(write);
         }
+    }
+
+    pub(crate) fn warn(&self, write: impl FnOnce(&mut String)) {
+        let mut note = String::new();
+        write(&mut note);
+        self.filled.set(true);
+        self.notes.borrow_mut().push(note);
     }
 }
 

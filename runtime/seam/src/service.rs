@@ -177,6 +177,12 @@ impl<'a, T> Cx<'a, T> {
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);
     }
+
+    /// Writes a line that the operator needs also without `--verbose`. A client must not be able to
+    /// repeat it without end.
+    pub fn warn(&self, write: impl FnOnce(&mut String)) {
+        self.effects.warn(write);
+    }
 }
 
 /// The other end of a connection.

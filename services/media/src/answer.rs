@@ -42,6 +42,21 @@ impl Asked<'_> {
         self.reply(status).finish(&[], out.bytes());
         After::Next
     }
+
+    /// Answers a request for a title that is not available. A reason is the body, because players show
+    /// the status at most.
+    fn lack<F>(&self, lack: Lack<F>, out: &mut Out) -> After<F> {
+        match lack {
+            Lack::Unread(job) => After::Job(job),
+            Lack::Refused(status) => self.refuse(status, out),
+            Lack::Unplayable(words) => {
+                let reply = self.reply(Status::UNSUPPORTED_MEDIA);
+                let reply = reply.field("Content-Type", "text/plain; charset=utf-8");
+                reply.finish(format!("{words}\n").as_bytes(), out.bytes());
+                After::Next
+            }
+        }
+    }
 }
 
 /// Why a title is not available.
@@ -50,6 +65,8 @@ enum Lack<F> {
     Unread(Job<F>),
     /// The title cannot be played.
     Refused(Status),
+    /// The title cannot be played, for this reason.
+    Unplayable(String),
 }
 
 /// The context of a request.
@@ -155,7 +172,6 @@ impl<B: Platform> Media<B> {
     /// read again.
     fn title(
         &self,
-        cx: &At<'_>,
         session: &mut Session<B::File>,
         place: &TrackUrl,
     ) -> Result<Arc<Title<B::File>>, Lack<B::File>> {
@@ -176,13 +192,9 @@ impl<B: Platform> Media<B> {
         if let Some((found, title)) = session.found.take()
             && found == path
         {
-            return title.map_err(|trouble| {
-                if let Trouble::Unplayable(words) = &trouble {
-                    cx.note(|line| {
-                        let _ = write!(line, "{path}: {words}");
-                    });
-                }
-                Lack::Refused(status(&trouble))
+            return title.map_err(|trouble| match trouble {
+                Trouble::Unplayable(words) => Lack::Unplayable(words),
+                Trouble::LookupError(missing) => Lack::Refused(status(missing)),
             });
         }
         if self.options.list.as_ref().is_some_and(|(name, _)| name == path) {
@@ -193,7 +205,7 @@ impl<B: Platform> Media<B> {
         }
         match self.platform.try_find(path.as_bytes()) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
-            Some(Err(missing)) => Err(Lack::Refused(status(&Trouble::LookupError(missing)))),
+            Some(Err(missing)) => Err(Lack::Refused(status(missing))),
             Some(Ok(Resource::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),
             Some(Ok(Resource::File(_, meta))) => match self.library.find(path, stamp(meta)) {
                 Some(title) => Ok(title),
@@ -219,10 +231,9 @@ impl<B: Platform> Media<B> {
         let Some(place) = track_url(asked.request.target) else {
             return asked.refuse(Status::NOT_FOUND, out);
         };
-        let title = match self.title(cx, session, &place) {
+        let title = match self.title(session, &place) {
             Ok(title) => title,
-            Err(Lack::Unread(job)) => return After::Job(job),
-            Err(Lack::Refused(status)) => return asked.refuse(status, out),
+            Err(lack) => return asked.lack(lack, out),
         };
         let name = title.path.rsplit('/').next().unwrap_or("");
         let about = About {
@@ -276,10 +287,9 @@ impl<B: Platform> Media<B> {
         let title = match &session.presentation {
             Some(presentation) if presentation.url == place.url => presentation.title.clone(),
             Some(_) => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
-            None => match self.title(cx, session, &place) {
+            None => match self.title(session, &place) {
                 Ok(title) => title,
-                Err(Lack::Unread(job)) => return After::Job(job),
-                Err(Lack::Refused(status)) => return asked.refuse(status, out),
+                Err(lack) => return asked.lack(lack, out),
             },
         };
         let track = match place.track {
@@ -473,12 +483,11 @@ fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range)
 }
 
 /// The status code for a title that cannot be loaded.
-fn status(trouble: &Trouble) -> Status {
-    match trouble {
-        Trouble::LookupError(LookupError::Absent) => Status::NOT_FOUND,
-        Trouble::LookupError(LookupError::Forbidden) => Status::FORBIDDEN,
-        Trouble::LookupError(LookupError::Exhausted) => Status::UNAVAILABLE,
-        Trouble::LookupError(LookupError::Broken) => Status::INTERNAL,
-        Trouble::Unplayable(_) => Status::UNSUPPORTED_MEDIA,
+fn status(missing: LookupError) -> Status {
+    match missing {
+        LookupError::Absent => Status::NOT_FOUND,
+        LookupError::Forbidden => Status::FORBIDDEN,
+        LookupError::Exhausted => Status::UNAVAILABLE,
+        LookupError::Broken => Status::INTERNAL,
     }
 }

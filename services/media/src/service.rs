@@ -4,7 +4,7 @@
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::fmt::Write;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire::containers::Payload;
 use wire::rtsp::{self, Bad, Item, Reply, Status};
@@ -17,7 +17,7 @@ use super::orders::Orders;
 use super::playback::Presentation;
 use super::rtp_stream::{Piece, RtpStream};
 use super::secret::Secret;
-use super::title::{Library, Loaded, Title, Window};
+use super::title::{Library, Loaded, Title, Trouble, Window, locked};
 use super::transport::Way;
 use web::Platform;
 
@@ -29,6 +29,8 @@ pub struct Media<B: Platform> {
     pub(super) library: Library<B::File>,
     pub(super) secret: Secret,
     pub(super) sources: Vec<Source<B::File>>,
+    /// The paths about which the operator was warned.
+    warned: Mutex<Vec<String>>,
 }
 
 /// The state of one connection.
@@ -91,6 +93,8 @@ pub(super) enum After<F> {
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
+/// The most paths about which the operator is warned.
+const WARNED_MAX: usize = 64;
 /// Interleaved packets due within this span leave together, because a write for each would cost
 /// more than the packet.
 const TOGETHER: Duration = Duration::from_millis(4);
@@ -101,7 +105,25 @@ impl<B: Platform> Media<B> {
         let secret = Secret::new(options.secret);
         options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, platform, library, secret, sources: Vec::new() }
+        Media { options, platform, library, secret, sources: Vec::new(), warned: Mutex::default() }
+    }
+
+    /// Tells the operator once what of a file is not sent, and why.
+    fn warn(&self, cx: &At<'_>, path: &str, title: &Loaded<B::File>) {
+        let words = match title {
+            Err(Trouble::Unplayable(words)) => words.clone(),
+            Ok(title) if !title.program.left_out.is_empty() => {
+                format!("left out: {}", title.program.left_out.join(", "))
+            }
+            _ => return,
+        };
+        let mut warned = locked(&self.warned);
+        if warned.len() < WARNED_MAX && !warned.iter().any(|known| known == path) {
+            warned.push(path.to_owned());
+            cx.warn(|line| {
+                let _ = write!(line, "{path}: {words}");
+            });
+        }
     }
 
     /// Adds live sources; each is a title with the source's name.
@@ -387,14 +409,7 @@ impl<B: Platform> Service for Media<B> {
                 Step::close(0)
             }
             Event::Outcome(Outcome(Back::Title(path, title))) => {
-                if let Ok(title) = &title {
-                    let left_out = &title.program.left_out;
-                    if !left_out.is_empty() {
-                        cx.note(|line| {
-                            let _ = write!(line, "{path}: left out: {}", left_out.join(", "));
-                        });
-                    }
-                }
+                self.warn(cx, &path, &title);
                 session.found = Some((path, title));
                 Step::read(0)
             }

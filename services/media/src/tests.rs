@@ -154,6 +154,8 @@ fn each_mistake_has_its_code() {
     check("DESCRIBE", "rtsp://h/%2e%2e/%2e%2e/etc/passwd", "", "404");
     check("DESCRIBE", "rtsp://h/d", "", "404");
     check("DESCRIBE", "rtsp://h/bad.txt", "", "415");
+    let why = Guest::new(&media, &orders).ask("DESCRIBE", "rtsp://h/bad.txt", "");
+    assert!(why.contains("\r\n\r\nexpected a file of MPEG-TS, "), "{why}");
     check("DESCRIBE", URL, "Accept: text/html\r\n", "406");
     check("DESCRIBE", URL, "Require: implicit-play\r\n", "551");
     check("SETUP", URL, "", "461");

@@ -126,8 +126,8 @@ fn check(before: &[Track], after: &[Track]) -> Result<(), Unplayable> {
     let told = |track: &Track| (track.payload_type, track.encoding.clone());
     let same = before.len() == after.len()
         && before.iter().zip(after).all(|(one, other)| {
-            // H.264 carries its parameters in the stream.
-            let goes_on = one.parameters == other.parameters || one.encoding.starts_with("H264");
+            // H.264 and H.265 carry their parameters in the stream.
+            let goes_on = one.parameters == other.parameters || one.encoding.starts_with("H26");
             told(one) == told(other) && goes_on
         });
     if same {

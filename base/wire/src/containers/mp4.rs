@@ -1,5 +1,6 @@
-//! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), AAC (RFC 3640) and
-//! Opus (RFC 7587). Other tracks are left out.
+//! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), H.265 (RFC 7798), AAC
+//! (RFC 3640) and Opus (RFC 7587). Other tracks are left out. A file that was cut off behind its index
+//! is played as far as it goes.
 //!
 //! Packets are sent in decoding order and carry presentation times. Pictures are decoded before
 //! they are shown, and audio has priming samples, so times may be negative. The zero of the plan is
@@ -10,10 +11,11 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use mp4_atom::{Avcc, Codec, Decode, Esds, Moov, Stbl, StszSamples, Trak};
+use mp4_atom::{Avcc, Codec, Decode, Esds, Hvcc, Moov, Stbl, StszSamples, Trak};
 use std::fmt::Write;
 
-use super::avc::{self, Cut};
+use super::edits;
+use super::nal::{Cut, Standard};
 use super::plan::{Kind, Listed, MADE, MARKER, Prefix, SECOND, SYNC, Track, scaled};
 use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill, ogg};
 
@@ -30,19 +32,29 @@ const VIDEO_TYPE: u8 = 96;
 const GROUP: usize = 8;
 
 /// One sample: its range, and its times in units of its track.
-struct Sample {
-    range: Range<u64>,
-    decoded: i64,
-    shown: i64,
-    lasts: u32,
-    is_sync: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sample {
+    pub range: Range<u64>,
+    pub decoded: i64,
+    pub shown: i64,
+    pub lasts: u32,
+    pub is_sync: bool,
+}
+
+/// The coding of pictures: a standard, its parameter sets, their words in a description, and the
+/// length of a unit's length in bytes.
+struct Coding<'a> {
+    standard: Standard,
+    sets: Vec<&'a [u8]>,
+    parameters: String,
+    length_size: usize,
 }
 
 /// The codec of a track.
 enum Codes<'a> {
-    Avc(&'a Avcc),
+    Pictures(Coding<'a>),
     Aac { esds: &'a Esds, channels: u16 },
-    Opus { channels: u16 },
+    Opus { channels: u8 },
 }
 
 /// A track whose packets are not made yet.
@@ -55,14 +67,16 @@ struct Draft<'a> {
 
 /// Makes the plan of an MP4 file.
 pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
-    let moov = read_moov(file)?;
+    let (moov, len) = read_moov(file)?;
     let mut drafts = Vec::new();
     let mut found = Vec::new();
     for trak in &moov.trak {
         match codes(trak) {
             Ok(codes) => {
                 let scale = trak.mdia.mdhd.timescale;
-                let samples = samples(trak)?;
+                let mut samples = samples(trak, len)?;
+                let is_video = matches!(codes, Codes::Pictures(_));
+                edits::apply(trak, moov.mvhd.timescale, is_video, &mut samples);
                 if scale > 0 && !samples.is_empty() {
                     drafts.push(Draft { codes, samples, scale });
                 }
@@ -72,12 +86,10 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     }
     if drafts.is_empty() {
         if moov.mvex.is_some() {
-            return Err(Unplayable::Damaged(
-                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 joins them",
-            ));
+            return Err(Unplayable::Fragments);
         }
         return Err(Unplayable::Codec(format!(
-            "H.264, AAC or Opus, found {}; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes them",
+            "H.264, H.265, AAC or Opus, found {}; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes them",
             if found.is_empty() { "no tracks".to_owned() } else { found.join(", ") }
         )));
     }
@@ -95,8 +107,8 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into(), left_out: found })
 }
 
-/// Finds the index (moov) among the boxes of the file and reads it.
-fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
+/// Finds the index (moov) among the boxes of the file and reads it; also returns the file's length.
+fn read_moov(file: &mut (impl Read + Seek)) -> Result<(Moov, u64), Unplayable> {
     let len = file.seek(SeekFrom::End(0))?;
     let mut at = 0;
     while at < len {
@@ -123,6 +135,7 @@ fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
             fill(file, &mut bytes)?;
             let moov = Moov::decode(&mut bytes.as_slice());
             return moov
+                .map(|moov| (moov, len))
                 .map_err(|_| Unplayable::Damaged("expected an index (moov), found other bytes"));
         }
         at += size;
@@ -132,20 +145,69 @@ fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
 
 /// The codec of the track, or its name if it cannot be sent.
 fn codes(trak: &Trak) -> Result<Codes<'_>, String> {
-    match trak.mdia.minf.stbl.stsd.codecs.first() {
-        Some(Codec::Avc1(avc)) if (1..=4).contains(&avc.avcc.length_size) => {
-            Ok(Codes::Avc(&avc.avcc))
+    let codec = trak.mdia.minf.stbl.stsd.codecs.first();
+    match codec.ok_or("a track without a codec")? {
+        Codec::Avc1(avc) => avc_coding(&avc.avcc),
+        Codec::Avc3(avc) => avc_coding(&avc.avcc),
+        Codec::Hvc1(hevc) => Ok(Codes::Pictures(hevc_coding(&hevc.hvcc))),
+        Codec::Hev1(hevc) => Ok(Codes::Pictures(hevc_coding(&hevc.hvcc))),
+        Codec::Mp4a(aac) => Ok(Codes::Aac { esds: &aac.esds, channels: aac.audio.channel_count }),
+        Codec::Opus(opus) => {
+            let (channels, mapping) = (opus.dops.output_channel_count, &opus.dops.channel_mapping);
+            let streams = mapping.as_ref().map_or(1, |mapping| mapping.stream_count);
+            ogg::layout(channels, streams).map_or(Ok(Codes::Opus { channels }), Err)
         }
-        Some(Codec::Mp4a(aac)) => {
-            Ok(Codes::Aac { esds: &aac.esds, channels: aac.audio.channel_count })
-        }
-        Some(Codec::Opus(opus)) => Ok(Codes::Opus { channels: opus.audio.channel_count }),
-        Some(other) => {
+        Codec::Vp08(_) => Err("VP8".to_owned()),
+        Codec::Vp09(_) => Err("VP9".to_owned()),
+        Codec::Av01(_) => Err("AV1".to_owned()),
+        Codec::Jpeg(_) => Err("MJPEG".to_owned()),
+        Codec::Unknown(code, _) if code.as_ref() == b"mp4v" => Err("MPEG-4 video".to_owned()),
+        Codec::Unknown(code, _) => Err(code.to_string()),
+        other => {
             let name = format!("{other:?}");
             Err(name.split(['(', ' ']).next().unwrap_or("").to_lowercase())
         }
-        None => Err("a track without a codec".to_owned()),
     }
+}
+
+fn avc_coding(avcc: &Avcc) -> Result<Codes<'_>, String> {
+    let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
+    let sets: Vec<&[u8]> = sets.map(Vec::as_slice).collect();
+    let mut parameters = format!(
+        "packetization-mode=1;profile-level-id={:02X}{:02X}{:02X}",
+        avcc.avc_profile_indication, avcc.profile_compatibility, avcc.avc_level_indication,
+    );
+    // Those of avc3 are in the stream.
+    if !sets.is_empty() {
+        parameters.push_str(&format!(";sprop-parameter-sets={}", encoded(&sets)));
+    }
+    let length_size = usize::from(avcc.length_size);
+    match length_size {
+        1..=4 => {
+            Ok(Codes::Pictures(Coding { standard: Standard::H264, sets, parameters, length_size }))
+        }
+        _ => Err(format!("H.264 with lengths of {length_size} bytes")),
+    }
+}
+
+fn hevc_coding(hvcc: &Hvcc) -> Coding<'_> {
+    // ISO/IEC 23008-2, table 7-1.
+    let (mut sets, mut words) = (Vec::new(), Vec::new());
+    for (kind, name) in [(32, "vps"), (33, "sps"), (34, "pps")] {
+        let arrays = hvcc.arrays.iter().filter(|array| array.nal_unit_type == kind);
+        let units: Vec<&[u8]> = arrays.flat_map(|it| &it.nalus).map(Vec::as_slice).collect();
+        if !units.is_empty() {
+            words.push(format!("sprop-{name}={}", encoded(&units)));
+        }
+        sets.extend(units);
+    }
+    let length_size = usize::from(hvcc.length_size_minus_one) + 1;
+    Coding { standard: Standard::H265, sets, parameters: words.join(";"), length_size }
+}
+
+/// Parameter sets as words of a description.
+fn encoded(sets: &[&[u8]]) -> String {
+    sets.iter().map(|set| STANDARD.encode(set)).collect::<Vec<_>>().join(",")
 }
 
 /// Time units as nanoseconds.
@@ -155,15 +217,10 @@ fn ns(units: i64, scale: u32) -> i64 {
     if units < 0 { -whole } else { whole }
 }
 
-/// The samples of a track, with times relative to the start of the presentation.
-fn samples(trak: &Trak) -> Result<Vec<Sample>, Unplayable> {
+/// The samples of a track that a file of `len` bytes holds, with the times of its media.
+fn samples(trak: &Trak, len: u64) -> Result<Vec<Sample>, Unplayable> {
     let broken = || Unplayable::Damaged("expected tables of samples that agree");
     let stbl = &trak.mdia.minf.stbl;
-    let edits = trak.edts.as_ref().and_then(|edts| edts.elst.as_ref());
-    let begin = edits
-        .and_then(|list| list.entries.iter().find_map(|edit| edit.media_time))
-        .and_then(|time| i64::try_from(time).ok())
-        .unwrap_or(0);
     let sizes: Box<dyn Iterator<Item = u32>> = match &stbl.stsz.samples {
         StszSamples::Identical { count, size } => {
             Box::new(std::iter::repeat_n(*size, *count as usize))
@@ -190,10 +247,14 @@ fn samples(trak: &Trak) -> Result<Vec<Sample>, Unplayable> {
         let from = places.next(size).ok_or_else(broken)?;
         let lasts = deltas.next().ok_or_else(broken)?;
         let number = samples.len() as u32 + 1;
+        let range = from..from.checked_add(size.into()).ok_or_else(broken)?;
+        if range.end > len {
+            break;
+        }
         samples.push(Sample {
-            range: from..from.checked_add(size.into()).ok_or_else(broken)?,
-            decoded: decoded.saturating_sub(begin),
-            shown: decoded.saturating_add(offsets.next().unwrap_or(0)).saturating_sub(begin),
+            range,
+            decoded,
+            shown: decoded.saturating_add(offsets.next().unwrap_or(0)),
             lasts,
             is_sync: syncs.is_none_or(|syncs| syncs.binary_search(&number).is_ok()),
         });
@@ -281,13 +342,14 @@ fn make(
     let bits = scaled(bytes.saturating_mul(8), SECOND, end);
     let mut packets = Packets { listed: Vec::new(), last_ns: 0 };
     let track = match &draft.codes {
-        Codes::Avc(avcc) => {
-            pictures(file, draft, avcc, &times, (&mut packets, made))?;
+        Codes::Pictures(coding) => {
+            pictures(file, draft, coding, &times, (&mut packets, made))?;
+            let Coding { standard, parameters, .. } = coding;
             Track {
                 kind: Kind::Video,
                 payload_type: VIDEO_TYPE,
-                encoding: format!("H264/{VIDEO_CLOCK}"),
-                parameters: Some(avc_parameters(avcc)),
+                encoding: format!("{}/{VIDEO_CLOCK}", standard.name()),
+                parameters: (!parameters.is_empty()).then(|| parameters.clone()),
                 clock: VIDEO_CLOCK,
                 bits,
                 plan: packets.listed.into(),
@@ -326,7 +388,7 @@ fn make(
                 let cut = Cut { prefix: Prefix::default(), range: sample.range.clone() };
                 packets.push(times.ns(sample.decoded), ticks, &cut, SYNC)?;
             }
-            ogg::track(*channels as u8, bits, packets.listed)
+            ogg::track(*channels, bits, packets.listed)
         }
     };
     if track.plan.is_empty() {
@@ -372,17 +434,15 @@ impl Packets {
     }
 }
 
-/// The packets of H.264.
+/// The packets of H.264 and H.265.
 fn pictures(
     file: &mut (impl Read + Seek),
     draft: &Draft<'_>,
-    avcc: &Avcc,
+    Coding { standard, sets, length_size, .. }: &Coding<'_>,
     times: &Times,
     (packets, made): (&mut Packets, &mut Vec<u8>),
 ) -> Result<(), Unplayable> {
-    let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
-    let sets: Vec<&[u8]> = sets.map(Vec::as_slice).collect();
-    let sets = avc::together(&sets).map(|payload| {
+    let sets = standard.together(sets).map(|payload| {
         let from = made.len() as u64;
         made.extend_from_slice(&payload);
         Cut { prefix: Prefix::default(), range: from..made.len() as u64 }
@@ -390,7 +450,7 @@ fn pictures(
     let mut cuts = Vec::new();
     for sample in &draft.samples {
         cuts.clear();
-        avc::cut(file, sample.range.clone(), avcc.length_size.into(), &mut cuts)?;
+        standard.cut(file, sample.range.clone(), *length_size, &mut cuts)?;
         let (at, ticks) = (times.ns(sample.decoded), times.ticks(sample.shown, VIDEO_CLOCK));
         let mut first = if sample.is_sync { SYNC } else { 0 };
         if let Some(sets) = sets.as_ref().filter(|_| sample.is_sync && !cuts.is_empty()) {
@@ -407,19 +467,6 @@ fn pictures(
         }
     }
     Ok(())
-}
-
-/// The value of `a=fmtp` for H.264.
-fn avc_parameters(avcc: &Avcc) -> String {
-    let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
-    let sets: Vec<String> = sets.map(|set| STANDARD.encode(set)).collect();
-    format!(
-        "packetization-mode=1;profile-level-id={:02X}{:02X}{:02X};sprop-parameter-sets={}",
-        avcc.avc_profile_indication,
-        avcc.profile_compatibility,
-        avcc.avc_level_indication,
-        sets.join(",")
-    )
 }
 
 /// The packets of AAC: one unit each after four bytes with its length; longer units are split (RFC

@@ -39,6 +39,13 @@ pub(super) fn samples(front: &[u8]) -> Option<u64> {
     (1..=5760).contains(&(frame * frames)).then_some(frame * frames)
 }
 
+/// The name of a layout that RTP cannot carry: its packets hold several streams of Opus, and RFC 7587
+/// knows one of one or two channels.
+pub(super) fn layout(channels: u8, streams: u8) -> Option<String> {
+    (channels > 2 || streams != 1)
+        .then(|| format!("Opus with {channels} channels in {streams} streams"))
+}
+
 /// The track of Opus, whatever its container.
 pub(super) fn track(channels: u8, bits: u64, packets: Vec<Listed>) -> Track {
     let stereo = u8::from(channels > 1);
@@ -110,6 +117,13 @@ impl Reading {
         (body, from): (&[u8], u64),
     ) -> Result<(), Unplayable> {
         if self.stream.is_none() && body.starts_with(b"OpusHead") && body.len() >= 19 {
+            // Family 0 has no table of streams (RFC 7845 section 5.1).
+            let streams = if body[18] == 0 { 1 } else { body.get(19).copied().unwrap_or(0) };
+            if let Some(layout) = layout(body[9], streams) {
+                return Err(Unplayable::Codec(format!(
+                    "found {layout}; ffmpeg -i FILE -ac 2 -c:a libopus NEW.ogg makes two channels"
+                )));
+            }
             self.stream = Some((serial, body[9]));
         }
         if self.stream.is_none_or(|(ours, _)| ours != serial) {

@@ -186,7 +186,7 @@ fn what_is_no_media_is_refused_in_words() {
         Ok(program) => panic!("played as {}", program.kind),
         Err(unplayable) => unplayable.to_string(),
     };
-    assert!(words(b"").contains("another kind"));
+    assert!(words(b"").contains("an empty one"));
     assert!(words(b"<html>").contains("another kind"));
     assert!(words(&wave(1, 2, 48_000, 24, &[0; 60])).contains("24 bits"));
     assert!(words(&wave(7, 0, 8_000, 8, &[0; 60])).contains("channels"));
@@ -270,8 +270,9 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
     let file = [&b"junk"[..], &sample].concat();
     let mut cuts = Vec::new();
     let range = 4..file.len() as u64;
-    avc::cut(&mut Cursor::new(&file), range.clone(), 4, &mut cuts).expect("two units");
-    let payload = |cut: &avc::Cut| {
+    let h264 = nal::Standard::H264;
+    h264.cut(&mut Cursor::new(&file), range.clone(), 4, &mut cuts).expect("two units");
+    let payload = |cut: &nal::Cut| {
         [cut.prefix.bytes(), &file[cut.range.start as usize..cut.range.end as usize]].concat()
     };
     let payloads: Vec<Vec<u8>> = cuts.iter().map(payload).collect();
@@ -279,7 +280,7 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
         let numbered = (65_534..=u16::MAX).chain(0..).zip(&payloads).enumerate();
         let came = numbered.filter(|(at, _)| Some(*at) != lost);
         let mut out = Vec::new();
-        (avc::join(came.map(|(_, (number, it))| (number, it.as_slice())), &mut out), out)
+        (nal::join(came.map(|(_, (number, it))| (number, it.as_slice())), &mut out), out)
     };
     let short = [0, 0, 0, 1, 6, 1, 2];
     let second = [&[0, 0, 0, 1][..], &long].concat();
@@ -289,12 +290,47 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
     assert_eq!((cuts[1].prefix.bytes()[1], cuts[4].prefix.bytes()[1]), (0x85, 0x45));
     let mut broken = file.clone();
     broken[5] = 200;
-    avc::cut(&mut Cursor::new(&broken), range, 4, &mut cuts).expect_err("longer than the sample");
-    let sets = avc::together(&[&[0x67, 1, 2], &[0x28, 3]]).expect("short sets");
+    h264.cut(&mut Cursor::new(&broken), range, 4, &mut cuts).expect_err("longer than the sample");
+    let sets = h264.together(&[&[0x67, 1, 2], &[0x28, 3]]).expect("short sets");
     assert_eq!(sets, [0x78, 0, 3, 0x67, 1, 2, 0, 2, 0x28, 3]);
     let mut out = Vec::new();
-    assert!(!avc::join([(1, &sets[..]), (2, &[]), (3, &[0x7c])], &mut out));
+    assert!(!nal::join([(1, &sets[..]), (2, &[]), (3, &[0x7c])], &mut out));
     assert_eq!(out, [0, 0, 0, 1, 0x67, 1, 2, 0, 0, 0, 1, 0x28, 3]);
+}
+
+#[test]
+fn a_picture_of_h265_is_cut_into_fragments_with_its_type_in_each() {
+    // A short unit (type 39), and a long one of type 19 and temporal id 1.
+    let long: Vec<u8> = [0x26, 1].into_iter().chain((0..3_000_u32).map(|at| at as u8)).collect();
+    let file = [&[0, 3, 0x4e, 1, 9][..], &(long.len() as u16).to_be_bytes(), &long].concat();
+    let (mut cuts, h265) = (Vec::new(), nal::Standard::H265);
+    h265.cut(&mut Cursor::new(&file), 0..file.len() as u64, 2, &mut cuts).expect("two units");
+    let prefixes: Vec<&[u8]> = cuts.iter().map(|cut| cut.prefix.bytes()).collect();
+    let wanted: [&[u8]; 4] = [&[], &[0x62, 1, 0x93], &[0x62, 1, 0x13], &[0x62, 1, 0x53]];
+    assert_eq!(prefixes, wanted);
+    let body: Vec<u8> = cuts[1..].iter().flat_map(|cut| file[at(cut)].to_vec()).collect();
+    assert_eq!((&file[at(&cuts[0])], body), (&[0x4e, 1, 9][..], long[2..].to_vec()));
+    let sets = h265.together(&[&[0x40, 1, 5], &[0x42, 1]]).expect("short sets");
+    assert_eq!(sets, [0x60, 1, 0, 3, 0x40, 1, 5, 0, 2, 0x42, 1]);
+    assert_eq!(h265.together(&[&[0x42, 1]]), Some(vec![0x42, 1]), "one unit needs no aggregate");
+    assert_eq!(h265.together(&[]), None);
+}
+
+fn at(cut: &nal::Cut) -> std::ops::Range<usize> {
+    cut.range.start as usize..cut.range.end as usize
+}
+
+#[test]
+fn opus_of_several_streams_is_refused_with_what_to_do() {
+    for (family, channels, streams) in [(1, 6, 4), (255, 2, 2), (0, 3, 0)] {
+        let mut head = HEAD.to_vec();
+        (head[9], head[18]) = (channels, family);
+        head.push(streams);
+        let file = pages(7, &[(false, &[20], &head)]);
+        let why = open(&mut Cursor::new(&file)).expect_err("no single stream").to_string();
+        let layout = format!("Opus with {channels} channels");
+        assert!(why.contains(&layout) && why.contains("-ac 2"), "{why}");
+    }
 }
 
 /// A WAVE file of 16-bit samples with these bytes.

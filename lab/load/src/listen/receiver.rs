@@ -14,7 +14,7 @@ use sys::udp::{Mail, Udp};
 
 use super::client::{Client, ClientEvent, Delivery};
 use super::report::{ListenPlan, MediaReport, Percentiles, Transport};
-use super::senders::{REQUESTED, Sender, Senders};
+use super::senders::{Arrival, GROUPS, Sender, Senders};
 use super::sockets::{Pair, dropped, member, pairs, watch};
 use super::track::Track;
 
@@ -50,8 +50,8 @@ pub(super) struct Session {
     alive_ns: u64,
     first_ns: Option<u64>,
     over: bool,
-    /// The SSRCs of its senders.
-    own: Vec<u32>,
+    /// Where its packets arrive.
+    receiver: u32,
     /// The server's address.
     server: Option<IpAddr>,
 }
@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    fn new(client: Client, server: IpAddr) -> Session {
+    fn new(client: Client, server: IpAddr, receiver: u32) -> Session {
         Session {
             stream: None,
             is_connected: false,
@@ -82,7 +82,7 @@ impl Session {
             alive_ns: 0,
             first_ns: None,
             over: false,
-            own: Vec::new(),
+            receiver,
             server: Some(server),
         }
     }
@@ -118,14 +118,16 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     }
     let login = ask.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
     let listener = |index: u32| {
-        let delivery = match ask.lower {
+        let (delivery, receiver) = match ask.lower {
             Transport::Datagrams => {
-                Delivery::Udp(sockets.pairs[index as usize % sockets.pairs.len()].ports)
+                let pair = index as usize % sockets.pairs.len();
+                (Delivery::Udp(sockets.pairs[pair].ports), pair as u32)
             }
-            Transport::Connection => Delivery::Tcp,
-            Transport::Group(_) => Delivery::Group,
+            Transport::Connection => (Delivery::Tcp, index),
+            Transport::Group(_) => (Delivery::Group, GROUPS),
         };
-        Session::new(Client::new(&ask.url, delivery, ask.from_s, login), ask.address.ip())
+        let client = Client::new(&ask.url, delivery, ask.from_s, login);
+        Session::new(client, ask.address.ip(), receiver)
     };
     let mut state = Receiver::new((0..ask.sessions).map(listener).collect(), ask.sessions);
     let origin = sys::clock::now_ns();
@@ -151,8 +153,8 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
         sockets.epoll.wait(&mut events, Some(TICK))?;
         for event in events.iter() {
             match sockets.socket(event.key) {
-                Some(socket) => {
-                    state.receive_datagrams(socket, &mut mail, REQUESTED, event.key % 2 == 1)
+                Some((socket, receiver)) => {
+                    state.receive_datagrams(socket, &mut mail, receiver, event.key % 2 == 1)
                 }
                 None => state.talk(event.key as usize, &sockets.epoll),
             }
@@ -168,7 +170,7 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
         }
     }
     sockets.settle(&mut state, &mut mail);
-    state.report.dropped = dropped(sockets.media());
+    state.report.dropped = dropped(sockets.media().map(|(socket, _)| socket));
     Ok(state.finish((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
 
@@ -180,34 +182,39 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// The datagram socket with this key.
-    fn socket(&self, key: u64) -> Option<&Udp> {
+    /// The datagram socket with this key, and its receiver.
+    fn socket(&self, key: u64) -> Option<(&Udp, u32)> {
         match key {
-            KEY_GROUPS.. => self.groups.get((key - KEY_GROUPS) as usize),
+            KEY_GROUPS.. => Some((self.groups.get((key - KEY_GROUPS) as usize)?, GROUPS)),
             KEY_PAIRS.. => {
-                let pair = self.pairs.get((key - KEY_PAIRS) as usize / 2)?;
-                Some(if key % 2 == 1 { &pair.control } else { &pair.media })
+                let index = (key - KEY_PAIRS) as usize / 2;
+                let pair = self.pairs.get(index)?;
+                Some((if key % 2 == 1 { &pair.control } else { &pair.media }, index as u32))
             }
             _ => None,
         }
     }
 
-    /// The media sockets.
-    fn media(&self) -> impl Iterator<Item = &Udp> {
-        self.pairs.iter().map(|pair| &pair.media).chain(self.groups.iter().step_by(2))
+    /// The media sockets and their receivers.
+    fn media(&self) -> impl Iterator<Item = (&Udp, u32)> {
+        let pairs = self.pairs.iter().map(|pair| &pair.media).zip(0..);
+        pairs.chain(self.groups.iter().step_by(2).map(|group| (group, GROUPS)))
     }
 
     /// Receives the packets still in flight, because the last BYE may have overtaken the last
     /// packet.
     fn settle(&self, state: &mut Receiver, mail: &mut Mail) {
+        let mut receive = |state: &mut Receiver| {
+            self.media().for_each(|(socket, at)| state.receive_datagrams(socket, mail, at, false));
+        };
         for _ in 0..2 {
-            self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
+            receive(state);
             if state.senders.all.values().all(|it| it.track.counts().lost == 0) {
                 return;
             }
             std::thread::sleep(STRAGGLERS);
         }
-        self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
+        receive(state);
     }
 }
 
@@ -318,8 +325,9 @@ impl Receiver {
     fn understand(&mut self, index: usize) -> Result<(), String> {
         let now = sys::clock::now_ns();
         let Receiver { listeners, senders, report, first, joining } = self;
-        let Session { client, inbox, over, began_ns, first_ns, server, own, .. } =
+        let Session { client, inbox, over, began_ns, first_ns, server, receiver, .. } =
             &mut listeners[index];
+        let at = |channel| Arrival { receiver: *receiver, channel: Some(channel), came_ns: now };
         let used = client.receive(inbox, &mut |event| match event {
             ClientEvent::SetUp { track, transport, .. } => {
                 let group = transport.destination.as_ref().and_then(|it| it.parse().ok());
@@ -328,38 +336,35 @@ impl Receiver {
                 {
                     joining.push((group, ports));
                 }
-                // Without an SSRC packets cannot be attributed and count as strangers.
-                let Some(ssrc) = transport.ssrc else { return };
                 // Members of a group report to the group; other receivers report to the sender.
                 let host = group.or(transport.source).or(*server);
                 let ports = transport.port.filter(|_| transport.multicast);
                 let control = host.zip(ports.or(transport.server_port));
                 let sender = Sender {
                     track: Track::new(track.clock, senders.kept),
+                    payload_type: track.payload_type,
                     payload: format!("{} {}", track.payload_type, track.encoding),
                     session: Some(index),
                     control: control.map(|(host, (_, port))| SocketAddr::new(host, port)),
-                    channel: transport.interleaved.map(|(_, control)| control),
+                    channels: transport.interleaved,
                     url: track.control.clone(),
                     announced: None,
                     first: None,
                     bye: false,
                     ended: false,
                 };
-                own.push(ssrc);
-                senders.all.insert((REQUESTED, ssrc), sender);
+                senders.expect(*receiver, transport.ssrc, sender);
             }
             ClientEvent::Playing(info) => {
-                senders.announce(report, own, info.unwrap_or_default());
+                senders.announce(report, (index, *receiver), info.unwrap_or_default());
             }
             ClientEvent::Data(channel, packet) if channel % 2 == 0 => {
-                if senders.packet(report, packet, (REQUESTED, now)).is_some() && first_ns.is_none()
-                {
+                if senders.packet(report, packet, at(channel)).is_some() && first_ns.is_none() {
                     *first_ns = Some(now);
                     first.record(now - *began_ns, 1);
                 }
             }
-            ClientEvent::Data(_, packet) => senders.control(report, packet, (REQUESTED, now)),
+            ClientEvent::Data(channel, packet) => senders.control(report, packet, at(channel)),
             ClientEvent::Over => *over = true,
         })?;
         inbox.drain(..used);
@@ -381,14 +386,15 @@ impl Receiver {
         while let Ok(letters) = mail.receive(socket) {
             let now = sys::clock::now_ns();
             for letter in letters {
+                let arrival = |came_ns| Arrival { receiver, channel: None, came_ns };
                 if is_control {
-                    senders.control(report, letter.bytes, (receiver, now));
+                    senders.control(report, letter.bytes, arrival(now));
                     continue;
                 }
                 // The kernel's timestamp, where it provides one, does not depend on when this
                 // thread runs.
                 let came = if letter.came_ns > 0 { letter.came_ns } else { now };
-                let session = senders.packet(report, letter.bytes, (receiver, came)).flatten();
+                let session = senders.packet(report, letter.bytes, arrival(came)).flatten();
                 let Some(listener) = session.and_then(|at| listeners.get_mut(at)) else { continue };
                 if listener.first_ns.is_none() {
                     listener.first_ns = Some(now);
@@ -425,17 +431,15 @@ impl Receiver {
 
     /// Whether all senders of a session have sent BYE.
     fn has_ended(&self, index: usize) -> bool {
-        let own = &self.listeners[index].own;
-        let bye = |ssrc: &u32| self.senders.all.get(&(REQUESTED, *ssrc)).is_none_or(|it| it.bye);
-        !own.is_empty() && own.iter().all(bye)
+        self.senders.have_ended(index, self.listeners[index].receiver)
     }
 
     /// Sends receiver reports to the `part`th group of senders, by SSRC.
     fn report(&mut self, control: &Udp, part: u32) {
         let (Receiver { senders, listeners, .. }, now) = (self, sys::clock::now_ns());
         senders.reports(now, (part, PARTS), |sender, bytes| {
-            match (sender.channel, sender.control, sender.session) {
-                (Some(channel), _, Some(index)) => {
+            match (sender.channels, sender.control, sender.session) {
+                (Some((_, channel)), _, Some(index)) => {
                     let outbox = &mut listeners[index].outbox;
                     outbox.extend_from_slice(&wire::rtsp::frame(channel, bytes.len()));
                     outbox.extend_from_slice(bytes);

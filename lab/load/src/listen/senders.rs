@@ -25,10 +25,22 @@ const KEPT_ALL: usize = 8 << 20;
 /// The least and the most for one sender.
 const KEPT: (usize, usize) = (1 << 11, 1 << 20);
 
-/// The receiver's index and the sender's SSRC.
+/// The receiver and the sender's SSRC. Senders that relay one source have one SSRC, so a receiver is
+/// what tells sessions apart: a pair of ports, a group, or a session's own connection.
 pub type SenderKey = (u32, u32);
-/// The receiver index for all requested media.
-pub const REQUESTED: u32 = 0;
+/// The receiver of all groups.
+pub const GROUPS: u32 = u32::MAX;
+
+/// How a packet arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its receiver.
+    pub receiver: u32,
+    /// The channel in the connection, if it is not a datagram.
+    pub channel: Option<u8>,
+    /// When, in nanoseconds.
+    pub came_ns: u64,
+}
 
 /// The number of samples that each of this many senders may keep.
 pub fn kept(senders: u32) -> usize {
@@ -39,6 +51,8 @@ pub fn kept(senders: u32) -> usize {
 pub struct Sender {
     /// Its statistics.
     pub track: Track,
+    /// Its payload type.
+    pub payload_type: u8,
     /// Its payload, described.
     pub payload: String,
     /// Its session; none for unrequested media.
@@ -46,8 +60,8 @@ pub struct Sender {
     /// The destination of receiver reports: as datagrams, or interleaved in the session's
     /// connection.
     pub control: Option<SocketAddr>,
-    /// The interleaved channel for reports.
-    pub channel: Option<u8>,
+    /// The interleaved channels of media and of reports.
+    pub channels: Option<(u8, u8)>,
     /// The end of its URL.
     pub url: String,
     /// The sequence number that was announced for the first packet.
@@ -65,10 +79,11 @@ impl Sender {
     fn unasked(payload_type: u8, kept: usize) -> Sender {
         Sender {
             track: Track::new(usual_clock(payload_type), kept),
+            payload_type,
             payload: payload_type.to_string(),
             session: None,
             control: None,
-            channel: None,
+            channels: None,
             url: String::new(),
             announced: None,
             first: None,
@@ -93,6 +108,11 @@ impl Sender {
 pub struct Senders {
     /// By receiver and SSRC: a group's packets arrive at each of its receivers.
     pub all: HashMap<SenderKey, Sender>,
+    /// Those whose SSRC no answer named (RFC 2326 section 12.39 leaves that to the server), by
+    /// receiver: the first packet names it.
+    unnamed: HashMap<u32, Vec<Sender>>,
+    /// The senders of each session.
+    own: Vec<Vec<SenderKey>>,
     /// Sessions with a sender that has sent BYE since the last check.
     pub parted: Vec<usize>,
     /// Lateness samples that each may keep.
@@ -104,7 +124,52 @@ pub struct Senders {
 impl Senders {
     /// No senders yet; this many are expected.
     pub fn new(expected: u32) -> Senders {
-        Senders { all: HashMap::new(), parted: Vec::new(), kept: kept(expected), is_leaving: false }
+        Senders {
+            all: HashMap::new(),
+            unnamed: HashMap::new(),
+            own: Vec::new(),
+            parted: Vec::new(),
+            kept: kept(expected),
+            is_leaving: false,
+        }
+    }
+
+    /// Expects the sender of a session's track, by the SSRC that its server named, if it named one.
+    pub fn expect(&mut self, receiver: u32, ssrc: Option<u32>, sender: Sender) {
+        match ssrc {
+            Some(ssrc) => self.add((receiver, ssrc), sender),
+            None => self.unnamed.entry(receiver).or_default().push(sender),
+        }
+    }
+
+    fn add(&mut self, key: SenderKey, sender: Sender) {
+        if let Some(session) = sender.session {
+            if self.own.len() <= session {
+                self.own.resize_with(session + 1, Vec::new);
+            }
+            self.own[session].push(key);
+        }
+        self.all.insert(key, sender);
+    }
+
+    /// The sender without a name that this packet can come from: by its channel, or by its type.
+    fn named_by(&mut self, payload_type: u8, from: Arrival) -> Option<Sender> {
+        let waiting = self.unnamed.get_mut(&from.receiver)?;
+        let is_it = |sender: &Sender| match (from.channel, sender.channels) {
+            (Some(channel), Some((media, _))) => channel == media,
+            _ => sender.payload_type == payload_type,
+        };
+        let at = waiting.iter().position(is_it)?;
+        Some(waiting.remove(at))
+    }
+
+    /// Whether all senders of a session have sent BYE.
+    pub fn have_ended(&self, session: usize, receiver: u32) -> bool {
+        let waits = |sender: &Sender| sender.session == Some(session);
+        let unnamed = self.unnamed.get(&receiver);
+        let bye = |key: &SenderKey| self.all.get(key).is_none_or(|it| it.bye);
+        let own = self.own.get(session).map_or(&[][..], Vec::as_slice);
+        !own.is_empty() && own.iter().all(bye) && !unnamed.into_iter().flatten().any(waits)
     }
 
     /// Processes a media packet; returns the sender's session, `None` for a stranger.
@@ -112,7 +177,7 @@ impl Senders {
         &mut self,
         report: &mut MediaReport,
         bytes: &[u8],
-        (receiver, came_ns): (u32, u64),
+        from: Arrival,
     ) -> Option<Option<usize>> {
         let Some(packet) = Packet::read(bytes) else {
             report.strangers += 1;
@@ -120,27 +185,31 @@ impl Senders {
         };
         let header = packet.header;
         // Unrequested media may come from any sender; requested media only from announced ones.
-        let name = (receiver, header.ssrc);
+        let name = (from.receiver, header.ssrc);
         if !self.all.contains_key(&name) {
-            if report.sessions > 0 || self.all.len() >= STRANGERS_MAX {
+            if let Some(sender) = self.named_by(header.payload_type, from) {
+                self.add(name, sender);
+            } else if report.sessions > 0 || self.all.len() >= STRANGERS_MAX {
                 report.strangers += 1;
                 return None;
+            } else {
+                self.all.insert(name, Sender::unasked(header.payload_type, self.kept));
             }
-            self.all.insert(name, Sender::unasked(header.payload_type, self.kept));
         }
         let sender = self.all.get_mut(&name)?;
         if sender.first.is_none() {
             sender.first = Some(header.sequence);
         }
-        sender.track.packet(&header, packet.payload.len(), came_ns);
+        sender.track.packet(&header, packet.payload.len(), from.came_ns);
         if sender.track.packets() == 1 {
             sender.compare(report);
         }
         Some(sender.session)
     }
 
-    /// Processes a control packet that arrived at `now`.
-    pub fn control(&mut self, report: &mut MediaReport, bytes: &[u8], (receiver, now): (u32, u64)) {
+    /// Processes a control packet.
+    pub fn control(&mut self, report: &mut MediaReport, bytes: &[u8], from: Arrival) {
+        let Arrival { receiver, came_ns: now, .. } = from;
         rtcp::read(bytes, |word| match word {
             rtcp::Message::Alive(_) => report.reports += 1,
             rtcp::Message::Sender(sent) => {
@@ -161,19 +230,25 @@ impl Senders {
         });
     }
 
-    /// Notes the sequence numbers announced in `RTP-Info` for a session's senders.
-    pub fn announce(&mut self, report: &mut MediaReport, own: &[u32], info: &str) {
+    /// Notes the sequence numbers announced in `RTP-Info` for the senders of a session and its
+    /// receiver.
+    pub fn announce(&mut self, report: &mut MediaReport, of: (usize, u32), info: &str) {
+        let (session, receiver) = of;
         for part in info.split(',') {
             let value = |name: &str| part.split(';').find_map(|it| it.trim().strip_prefix(name));
             let (Some(url), Some(number)) = (value("url="), value("seq=")) else { continue };
             let Ok(number) = number.trim().parse() else { continue };
-            for ssrc in own {
-                let Some(sender) = self.all.get_mut(&(REQUESTED, *ssrc)) else { continue };
+            let mut note = |sender: &mut Sender| {
                 if !sender.url.is_empty() && url.ends_with(&sender.url) {
                     sender.announced = Some(number);
                     sender.compare(report);
                 }
+            };
+            for key in self.own.get(session).into_iter().flatten() {
+                self.all.get_mut(key).map(&mut note);
             }
+            let unnamed = self.unnamed.get_mut(&receiver).into_iter().flatten();
+            unnamed.filter(|sender| sender.session == Some(session)).for_each(note);
         }
     }
 
