@@ -110,7 +110,11 @@ fn a_server_that_names_no_sender_is_heard_as_well() {
     for words in ["-d 60s", "-d 60s --tcp", "-d 60s -c 5 --stagger 200ms"] {
         let (code, found) = play(&url, words);
         assert_eq!(code, Some(0), "{words}: {found}");
-        assert_eq!(found["bytes"], found["played"].as_u64().map(|it| it * 16_000), "{found}");
+        assert_eq!(
+            found["bytes"].as_u64(),
+            found["played"].as_u64().map(|it| it * 16_000),
+            "{found}"
+        );
         assert_eq!((&found["lost"], &found["strangers"]), (&0.into(), &0.into()), "{found}");
         assert_eq!(found["ended"], found["sessions"], "{words}: {found}");
     }

@@ -64,7 +64,8 @@ impl Standard {
 
     /// The parameter sets as one payload; `None` if there are none or they do not fit.
     pub fn together(self, sets: &[&[u8]]) -> Option<Vec<u8>> {
-        let importance = sets.iter().map(|set| set.first().map_or(0, |it| it & IMPORTANCE)).max()?;
+        let importance =
+            sets.iter().map(|set| set.first().map_or(0, |it| it & IMPORTANCE)).max()?;
         let mut payload = match self {
             Standard::H264 => vec![importance | STAP_A],
             // A payload of one unit is that unit (RFC 7798 section 4.4.2).
