@@ -226,6 +226,15 @@ pub fn kill(pid: Pid, signal: Signal) -> io::Result<()> {
     check(unsafe { libc::kill(pid.0, signal.number()) }).map(|_| ())
 }
 
+/// Makes the kernel end this process before those with the ordinary score when memory runs out
+/// (proc_pid_oom_score_adj(5)). Needs no privilege.
+///
+/// # Errors
+/// `/proc` is not mounted or not writable.
+pub fn end_first_without_memory() -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", "500")
+}
+
 /// Asks the kernel to send `signal` to this process when its parent ends. An end before this call
 /// goes unnoticed, so compare [`parent`] afterwards with the id known from before the fork. The
 /// kernel watches the **thread** that forked: a parent must fork from a thread that stays.

@@ -68,6 +68,34 @@ pub fn a_pause_is_no_end(arm: &Arm) {
     server.stop();
 }
 
+/// Large replies that nobody reads count on every engine, and a client beside them is served.
+pub fn unread_replies_count(arm: &Arm) {
+    const PAGES: usize = 30;
+    let folder = Folder::new();
+    let root = folder.path().to_str().expect("a temporary path is text");
+    let crowd = arm.crowd(8);
+    let most = (crowd * 100_000).to_string();
+    let server = serve(arm, root, &["--memory-max", &most]);
+    let page = "GET /dynamic?rows=10000 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let silent: Vec<Client> = (0..crowd)
+        .map(|_| {
+            let mut client = server.client();
+            client.narrow(64 * 1024);
+            client.send(page.repeat(PAGES));
+            client
+        })
+        .collect();
+    server.says("memory is short");
+    if crowd == 1 {
+        drop(silent);
+    }
+    let mut other = server.client();
+    other.send(post(1000));
+    other.send(vec![b'b'; 1000]);
+    assert_eq!(body(&mut other).len(), 1000);
+    server.stop().says("0 workers replaced");
+}
+
 /// Uploads of more than the budget that stand still: the server closes as many as it must, says so,
 /// counts them, and completes those that go on.
 pub fn a_shortage_costs_the_silent(arm: &Arm) {

@@ -99,7 +99,7 @@ groups! { $
             great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
             bytes_for_another_session;
         stock: an_overlong_line, a_big_book;
-        budget: a_pause_is_no_end, a_shortage_costs_the_silent;
+        budget: a_pause_is_no_end, a_shortage_costs_the_silent, unread_replies_count;
         slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
             who_takes_too_little_is_cut_off, the_idle_are_sent_home,
             a_request_that_never_ends;

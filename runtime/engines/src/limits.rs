@@ -15,10 +15,15 @@ pub const RECEIVE_BYTES: usize = 64 << 10;
 /// Bytes that one receive takes in a long turn: a client that sends requests and reads no replies
 /// costs others as little as possible, and a head or a batch of short requests still fits.
 pub const RECEIVE_BYTES_LONG: usize = 4 << 10;
+/// Bytes that one receive takes in a turn that has become late: a few short requests.
+pub const RECEIVE_BYTES_LATE: usize = 512;
+/// A turn that lasted this long is late: the time of 256 more receives of requests that cost 0.2 us a
+/// byte is 25 ms.
+pub const TURN_TIME_LATE: Duration = Duration::from_millis(5);
 /// A turn that lasted this long is long, whatever it moved: requests can cost much more than their
 /// bytes.
 pub const TURN_TIME: Duration = Duration::from_millis(1);
-/// Receives between two looks at the clock: a look costs 30 ns.
+/// Receives of little between two looks at the clock: a look costs 30 ns.
 pub const CLOCK_LOOK: u32 = 8;
 /// A turn that moved this many bytes is long: sessions with more to move continue in the next turn,
 /// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.

@@ -12,3 +12,4 @@ pub mod silence;
 pub mod table;
 pub mod tick;
 pub mod transmit;
+pub mod turn_length;

@@ -119,6 +119,8 @@ impl Processes<'_> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
         self.common.board.sit(id, process::this());
+        // The supervisor replaces a worker; nobody replaces the supervisor.
+        let _ = process::end_first_without_memory();
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
             // The supervisor ended before this process could bind its life to it.

@@ -115,12 +115,18 @@ impl<X> Connection<X> {
     /// short, a connection that holds much may not.
     #[inline]
     pub fn may_receive(&mut self, context: &WorkerContext<'_>, now: Instant) -> bool {
+        self.count_held(context, now);
+        self.gated = context.board.is_short() && (self.holds_much() || context.board.is_dire());
+        !self.gated
+    }
+
+    /// Counts the memory that the connection holds.
+    #[inline]
+    pub fn count_held(&mut self, context: &WorkerContext<'_>, now: Instant) {
         let held = self.conn.held();
         if held != self.held {
             context.hold(std::mem::replace(&mut self.held, held), held, now);
         }
-        self.gated = held > HELD_FREE && context.board.is_short();
-        !self.gated
     }
 
     /// Whether the peer has been silent for so long, while the service waits for it, that it may
@@ -139,7 +145,8 @@ impl<X> Connection<X> {
     }
 
     /// Counts a connection that is closed because memory is short, if it is one.
-    pub fn is_shed(&self, context: &WorkerContext<'_>, now: Instant) -> bool {
+    pub fn is_shed(&mut self, context: &WorkerContext<'_>, now: Instant) -> bool {
+        self.count_held(context, now);
         if !self.holds_much() || !context.board.is_short() {
             return false;
         }

@@ -26,12 +26,12 @@ use super::connection::{Connection, Overdue};
 use super::deadlines::Deadlines;
 use super::table::Table;
 use super::tick::tick;
+use super::turn_length::TurnLength;
 use crate::context::WorkerContext;
 use crate::helpers::{Done, Helpers};
 use crate::limits::{
-    BUFFERS, CLOCK_LOOK, DRAIN_LOOK, LINGER, RECEIVE_BYTES, RECEIVE_BYTES_LONG, SEND_BYTES,
-    SEND_BYTES_LONG, SHORT_LOOK, SWEEP_CLOSES, SWEEP_PAUSE, SWEEP_SESSIONS, TURN_BYTES, TURN_TIME,
-    WAIT, WAKES,
+    BUFFERS, DRAIN_LOOK, LINGER, SEND_BYTES, SEND_BYTES_LONG, SHORT_LOOK, SWEEP_CLOSES,
+    SWEEP_PAUSE, SWEEP_SESSIONS, TURN_BYTES, WAIT, WAKES,
 };
 
 /// A session with everything that its turn needs, looked up once.
@@ -84,8 +84,7 @@ pub struct EventLoop<'a, X> {
     next_room: Instant,
     /// Bytes that were moved in this turn.
     moved: usize,
-    /// Receives in this turn.
-    receives: u32,
+    length: TurnLength,
     next_tick: Option<Instant>,
     drained: bool,
     /// Memory was short at the last look.
@@ -109,7 +108,7 @@ impl<'a, X> EventLoop<'a, X> {
             sweep_every,
             next_room: Instant::ZERO,
             moved: 0,
-            receives: 0,
+            length: TurnLength::default(),
             // One worker of all calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
@@ -121,7 +120,7 @@ impl<'a, X> EventLoop<'a, X> {
     #[inline]
     pub fn begin_turn(&mut self) {
         self.now = self.context.now();
-        (self.moved, self.receives) = (0, 0);
+        (self.moved, self.length) = (0, TurnLength::default());
         if self.context.board.is_short() != self.was_short {
             self.was_short = !self.was_short;
             self.sweep_every = sweep_every(self.context);
@@ -184,13 +183,7 @@ impl<'a, X> EventLoop<'a, X> {
     /// The bytes that the next receive may take. A turn that lasts too long is long from here on.
     #[inline]
     pub fn receive_bytes(&mut self) -> usize {
-        self.receives += 1;
-        if self.receives.is_multiple_of(CLOCK_LOOK)
-            && self.context.now().since(self.now) >= TURN_TIME
-        {
-            self.moved = self.moved.max(TURN_BYTES);
-        }
-        if self.is_long() { RECEIVE_BYTES_LONG } else { RECEIVE_BYTES }
+        self.length.receive_bytes(&mut self.moved, self.now, || self.context.now())
     }
 
     /// Whether this turn has moved so much that the rest can wait.

@@ -194,8 +194,21 @@ impl<'a, 'd> Turn<'a, 'd> {
         let received = socket::recv_into(&self.connection.fd, &mut self.kept.scratch);
         self.now = self.context.now();
         self.context.turn(self.now);
+        self.await_memory();
         let cx = self.cx();
         self.connection.received(self.context, &cx, received, &self.kept.scratch);
+        self.connection.count_held(self.context, self.now);
+    }
+
+    /// Waits while the connections of all workers hold far more than the budget: a request that came
+    /// during the wait for it may want much memory at once.
+    fn await_memory(&mut self) {
+        while self.context.board.is_dire() && self.context.phase() < Phase::Forced {
+            self.context.rest(Doing::Waiting);
+            std::thread::sleep(SHORT_LOOK);
+            self.now = self.context.now();
+            self.context.board.judge_memory(self.now.ns());
+        }
     }
 
     /// Runs jobs in place, and sends until nothing waits.

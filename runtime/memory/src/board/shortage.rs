@@ -43,6 +43,14 @@ impl Board {
         self.word.short_since_ns.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether connections hold so much more than the budget that none may receive until some are
+    /// closed.
+    #[must_use]
+    pub fn is_dire(&self) -> bool {
+        let most = self.settings.memory_max();
+        self.is_short() && self.held_total() > most + most / 2
+    }
+
     /// Whether a connection that holds `held` bytes, none of which moved for `still_ms`, is now
     /// among those to close.
     #[must_use]
@@ -83,6 +91,7 @@ mod tests {
         // The other worker freed 500 bytes that the first had counted.
         other.held.sub(500);
         assert_eq!((board.held_total(), short(1301), short(1200)), (300, true, false));
+        assert_eq!([1701, 1700].map(|held| short(held) && board.is_dire()), [true, false]);
         assert!(short(9000));
         board.settings().set_memory_max(0);
         assert!(!short(9000), "no budget");
