@@ -5,12 +5,35 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through the vDSO, without a
 /// system call.
 #[must_use]
 pub fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
+}
+
+/// How long the difference between the two clocks of the machine is believed: a step of its clock
+/// is seen after this time, and a request costs no further reading of a clock.
+const BELIEF_NS: u64 = 10_000_000;
+
+/// Nanoseconds since 1970 at a moment of [`now_ns`]'s clock.
+#[must_use]
+pub fn wall_ns(at_ns: u64) -> u64 {
+    /// The time since 1970 at the start of the monotonic clock, and when it was read; both in ns.
+    static START: AtomicU64 = AtomicU64::new(0);
+    static READ_AT: AtomicU64 = AtomicU64::new(0);
+    let read_at = READ_AT.load(Ordering::Relaxed);
+    if read_at == 0 || at_ns > read_at.saturating_add(BELIEF_NS) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (wall, now) = (u64::try_from(since.as_nanos()).unwrap_or(u64::MAX), now_ns());
+        // Two threads may read at the same time: each value is right.
+        START.store(wall.wrapping_sub(now), Ordering::Relaxed);
+        READ_AT.store(now.max(1), Ordering::Relaxed);
+    }
+    START.load(Ordering::Relaxed).wrapping_add(at_ns)
 }
 
 /// CPU time of the calling thread in nanoseconds. Costs a system call.
@@ -70,7 +93,20 @@ fn try_read(clock: libc::clockid_t) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{now_ns, process_cpu_ns, sleep_until, thread_cpu_ns};
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_wall_clock_is_that_of_the_machine() {
+        let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        for _ in 0..3 {
+            let before = wall();
+            let read = Duration::from_nanos(wall_ns(now_ns()));
+            let slack = Duration::from_secs(1);
+            assert!(read + slack >= before && read <= wall() + slack, "{read:?}");
+            std::thread::sleep(Duration::from_millis(15));
+        }
+    }
 
     #[test]
     fn the_time_of_ended_threads_stays_with_their_process() {

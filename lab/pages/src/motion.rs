@@ -19,7 +19,7 @@ pub struct Recording {
     /// Processes and threads in the order of their first call.
     pub tasks: Vec<Task>,
     /// System calls in the order of their beginnings.
-    pub calls: Vec<Call>,
+    pub calls: Vec<SystemCall>,
     /// The clients in the order of their connections.
     pub clients: Vec<RecordedClient>,
     /// The most frequent calls and their numbers.
@@ -37,7 +37,7 @@ pub struct Task {
 
 /// One system call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct SystemCall {
     /// The position of its task in [`Recording::tasks`].
     pub task: usize,
     /// Its beginning.
@@ -109,7 +109,12 @@ mod tests {
     #[test]
     fn a_recording_cannot_leave_its_script() {
         let text = "</script><b>".to_owned();
-        let call = Call { name: "read".into(), kind: "receive".into(), text, ..Call::default() };
+        let call = SystemCall {
+            name: "read".into(),
+            kind: "receive".into(),
+            text,
+            ..SystemCall::default()
+        };
         let recording =
             Recording { engine: "epoll".into(), calls: vec![call], ..Recording::default() };
         let page = motion(&[recording.clone(), recording]).expect("a page");

@@ -4,16 +4,20 @@
 //! ambiguous (RFC 9112). This file keeps connections alive, answers HEAD without a body, invites
 //! held-back bodies (`Expect: 100-continue`), decodes chunks, and answers what is refused.
 
+mod message;
+
 use core::time::Duration;
 use std::borrow::Cow;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step};
+use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, WallClock};
 use wire::http::date;
 use wire::http::reply::CONTINUE;
 use wire::http::{Bad, Body, Chunked, Head, Reply, Status, Target, Version, head};
 
-use crate::messages::ReplyBuffer;
+pub use message::{HttpRequest, HttpResponse};
+
+use crate::routes::{Routed, Routes, Source};
+use crate::stream::Stream;
 
 /// A service that answers each request by `answer`, which shares nothing.
 ///
@@ -37,7 +41,9 @@ use crate::messages::ReplyBuffer;
 pub fn http(
     answer: impl Fn(HttpRequest<'_>, &mut HttpResponse) + Send + Sync + 'static,
 ) -> Http<()> {
-    Http::new(Answer::Now(Box::new(move |_, request, response| answer(request, response))))
+    let keeps_state = size_of_val(&answer) > 0;
+    let now: Now<()> = Box::new(move |_, request, response| answer(request, response));
+    Http::new(Answer::Now(now), keeps_state)
 }
 
 /// [`http`], for a function that also gets the context of the call: the time, the worker, and the
@@ -45,7 +51,8 @@ pub fn http(
 pub fn http_with<T: Share>(
     answer: impl Fn(&Cx<'_, T>, HttpRequest<'_>, &mut HttpResponse) + Send + Sync + 'static,
 ) -> Http<T> {
-    Http::new(Answer::Now(Box::new(answer)))
+    let keeps_state = size_of_val(&answer) > 0;
+    Http::new(Answer::Now(Box::new(answer)), keeps_state)
 }
 
 /// [`http`], for a function that may block: it runs on a helper thread of the engine, and the
@@ -53,7 +60,8 @@ pub fn http_with<T: Share>(
 pub fn http_offload<T: Share>(
     answer: impl Fn(&T, HttpRequest<'_>, &mut HttpResponse) + Send + Sync + 'static,
 ) -> Http<T> {
-    Http::new(Answer::Slow(Box::new(answer)))
+    let keeps_state = size_of_val(&answer) > 0;
+    Http::new(Answer::Slow(Box::new(answer)), keeps_state)
 }
 
 type Now<T> = Box<dyn Fn(&Cx<'_, T>, HttpRequest<'_>, &mut HttpResponse) + Send + Sync>;
@@ -62,13 +70,13 @@ type Slow<T> = Box<dyn Fn(&T, HttpRequest<'_>, &mut HttpResponse) + Send + Sync>
 enum Answer<T> {
     Now(Now<T>),
     Slow(Slow<T>),
+    Routes(Routes<T>),
 }
 
 /// A service of HTTP/1.1, made by [`http`].
 pub struct Http<T> {
     answer: Answer<T>,
-    /// The time from 1970 to the start of the engine's clock, in nanoseconds.
-    boot_ns: u64,
+    keeps_state: bool,
     /// The longest body of a request, in bytes; a longer one gets 413.
     pub body_max: usize,
     /// The time for a whole request, and for the pause before it. A request that takes longer gets
@@ -78,103 +86,8 @@ pub struct Http<T> {
     pub dated: bool,
 }
 
-/// A request with its whole body.
-#[derive(Debug)]
-pub struct HttpRequest<'a> {
-    /// The method, such as `GET`. HEAD comes as GET: the server leaves the body of its answer out.
-    pub method: &'a str,
-    /// The path of the target: decoded, without `.` and `..`, starting with `/`; or `*`.
-    pub path: &'a str,
-    /// The text after the first `?` of the target, as it was sent.
-    pub query: &'a str,
-    /// The body, without chunks; empty without one.
-    pub body: &'a [u8],
-    head: &'a Head<'a>,
-}
-
-impl<'a> HttpRequest<'a> {
-    /// The value of a header field, whatever the case of its name.
-    pub fn field(&self, name: &str) -> Option<&'a [u8]> {
-        self.head.field(name)
-    }
-}
-
-/// The answer to a request: 200 with an empty body until something else is said.
-#[derive(Debug)]
-pub struct HttpResponse {
-    status: Status,
-    /// The lines of the fields.
-    fields: Vec<u8>,
-    /// The media type; empty without one.
-    kind: &'static str,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-impl HttpResponse {
-    fn of(status: Status) -> HttpResponse {
-        // A small body does not grow.
-        HttpResponse { status, fields: Vec::new(), kind: "", body: Vec::with_capacity(128) }
-    }
-
-    /// Sets the status; one that is not from 200 to 599 becomes 500.
-    pub fn status(&mut self, code: u16) -> &mut Self {
-        let code = if (200..600).contains(&code) { code } else { 500 };
-        let mut known = REASONS.split('|').filter_map(|known| known.split_once(' '));
-        let reason = known.find(|(known, _)| known.parse() == Ok(code));
-        self.status = Status(code, reason.map_or("", |(_, words)| words));
-        self
-    }
-
-    /// Adds a header field. Line breaks and NUL in the value become blanks (RFC 9110 section 5.5).
-    ///
-    /// # Panics
-    /// If the name is no token, or one that the server writes itself: it is this program's own.
-    pub fn field(&mut self, name: &'static str, value: impl AsRef<str>) -> &mut Self {
-        let ours = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        let is_ours = ours.iter().any(|ours| name.eq_ignore_ascii_case(ours));
-        let fits = !name.is_empty() && name.bytes().all(is_letter) && !is_ours;
-        assert!(fits, "expected a name that the server does not write itself, found `{name}`");
-        let blank = |byte: u8| if b"\r\n\0".contains(&byte) { b' ' } else { byte };
-        self.fields.extend_from_slice(name.as_bytes());
-        self.fields.extend_from_slice(b": ");
-        self.fields.extend(value.as_ref().bytes().map(blank));
-        self.fields.extend_from_slice(b"\r\n");
-        self
-    }
-
-    /// Appends text to the body.
-    pub fn text(&mut self, text: impl AsRef<[u8]>) {
-        self.content("text/plain; charset=utf-8").put(text);
-    }
-
-    /// Appends JSON to the body.
-    pub fn json(&mut self, json: impl AsRef<[u8]>) {
-        self.content("application/json").put(json);
-    }
-
-    /// Sets the media type, and returns the body for appending.
-    ///
-    /// # Panics
-    /// If `kind` has a line break.
-    pub fn content(&mut self, kind: &'static str) -> ReplyBuffer<'_> {
-        debug_assert!(!kind.contains(['\r', '\n']), "expected a media type, found `{kind}`");
-        self.kind = kind;
-        ReplyBuffer { out: &mut self.body, wake: None }
-    }
-}
-
-/// The words for the statuses that services use (RFC 9110 section 15); no others are needed.
-const REASONS: &str = "200 OK|201 Created|202 Accepted|204 No Content|301 Moved Permanently|\
-    302 Found|303 See Other|304 Not Modified|307 Temporary Redirect|308 Permanent Redirect|\
-    400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|405 Method Not Allowed|\
-    409 Conflict|410 Gone|415 Unsupported Media Type|422 Unprocessable Content|\
-    429 Too Many Requests|500 Internal Server Error|501 Not Implemented|503 Service Unavailable";
-
 /// One connection of [`Http`].
-#[derive(Debug)]
-pub struct HttpSession {
+pub struct HttpSession<T> {
     /// When the request, or the pause before it, has taken too long.
     until: Instant,
     /// Part of a request has arrived.
@@ -187,10 +100,14 @@ pub struct HttpSession {
     mode: (Version, bool),
     /// A request whose body is not complete.
     pending: Option<Box<Pending>>,
+    /// The body that is being sent piece by piece.
+    stream: Option<Box<Stream<T>>>,
     /// The second that the last answer was dated with, and its field.
     date: (u64, [u8; DATE_FIELD]),
 }
 
+/// The clock of the field `Date`.
+const WALL_CLOCK: WallClock = WallClock::Asked(|at| sys::clock::wall_ns(at.ns()));
 /// The length of the field `Date`.
 const DATE_FIELD: usize = "Date: ".len() + date::DATE_LEN + "\r\n".len();
 
@@ -228,6 +145,8 @@ pub struct SlowRequest(Vec<u8>, Vec<u8>);
 /// The action after a part of the input, and the bytes of it that were used.
 enum Next {
     Go(usize),
+    /// A streamed body has begun.
+    Stream(usize),
     Wait(usize),
     Work(usize, Box<SlowRequest>),
     Close,
@@ -243,16 +162,28 @@ struct Batch<'a> {
 }
 
 impl<T: Share> Http<T> {
-    fn new(answer: Answer<T>) -> Http<T> {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let boot_ns = (wall.as_nanos() as u64).saturating_sub(sys::clock::now_ns());
+    fn new(answer: Answer<T>, keeps_state: bool) -> Http<T> {
         Http {
             answer,
-            boot_ns,
+            keeps_state,
             body_max: 64 * 1024,
             patience: Duration::from_secs(30),
             dated: true,
         }
+    }
+
+    /// A service that answers by route.
+    pub(crate) fn of_routes(routes: Routes<T>) -> Http<T> {
+        let keeps_state = routes.keeps_state();
+        Http::new(Answer::Routes(routes), keeps_state)
+    }
+
+    /// The values that the service's closures have captured never change, so that each worker
+    /// process may have a copy of them. Without this word such a service is refused by engines with
+    /// worker processes ([`Service::keeps_state`]).
+    #[must_use]
+    pub fn constant(self) -> Http<T> {
+        Http { keeps_state: false, ..self }
     }
 
     /// One request, or a part of it.
@@ -260,7 +191,7 @@ impl<T: Share> Http<T> {
     fn next<'a>(
         &self,
         cx: &Cx<'_, T>,
-        session: &mut HttpSession,
+        session: &mut HttpSession<T>,
         input: &'a [u8],
         (batch, out): (&mut Batch<'a>, &mut Out),
     ) -> Result<Next, Refusal> {
@@ -315,17 +246,15 @@ impl<T: Share> Http<T> {
     fn call(
         &self,
         cx: &Cx<'_, T>,
-        session: &mut HttpSession,
+        session: &mut HttpSession<T>,
         (head, bytes, body): (&Head<'_>, &[u8], &[u8]),
         used: usize,
         (batch, out): (&mut Batch<'_>, &mut Out),
     ) -> Result<Next, Refusal> {
         let response = &mut batch.response;
+        let mut source_of_body: Option<Source<T>> = None;
         let mode = (head.version, head.keep_alive && !session.is_last);
-        response.status = Status::OK;
-        response.fields.clear();
-        response.kind = "";
-        response.body.clear();
+        response.clear();
         match &self.answer {
             _ if !cx.admit() => {
                 let words =
@@ -335,23 +264,87 @@ impl<T: Share> Http<T> {
             Answer::Now(answer) => {
                 with_request(head, body, |request| answer(cx, request, response))?;
             }
-            Answer::Slow(_) => {
-                session.mode = mode;
-                let request = SlowRequest(bytes.to_vec(), body.to_vec());
-                return Ok(Next::Work(used, Box::new(request)));
+            Answer::Slow(_) => return Ok(Self::offload(session, mode, (bytes, body), used)),
+            Answer::Routes(routes) => {
+                match with_request(head, body, |request| routes.answer(cx, request, response))? {
+                    Routed::Answered => {}
+                    Routed::Slow => return Ok(Self::offload(session, mode, (bytes, body), used)),
+                    Routed::Stream(source) => source_of_body = Some(source),
+                }
             }
         }
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
-        self.put(cx, session, response, mode, out);
+        if let Some(source) = source_of_body {
+            let stream = Stream::new(source, mode, cx.now);
+            self.put_head(cx, session, (response, stream.framing()), mode, out);
+            if !session.is_head {
+                session.stream = Some(Box::new(stream));
+                return Ok(Next::Stream(used));
+            }
+        } else {
+            self.put(cx, session, response, mode, out);
+        }
         Ok(if mode.1 { Next::Go(used) } else { Next::Close })
+    }
+
+    /// Gives a request to a helper thread.
+    fn offload(
+        session: &mut HttpSession<T>,
+        mode: (Version, bool),
+        (head, body): (&[u8], &[u8]),
+        used: usize,
+    ) -> Next {
+        session.mode = mode;
+        Next::Work(used, Box::new(SlowRequest(head.to_vec(), body.to_vec())))
+    }
+
+    /// Sends more of a streamed body. The connection reads on when it has ended.
+    fn go_on(
+        &self,
+        cx: &Cx<'_, T>,
+        session: &mut HttpSession<T>,
+        used: usize,
+        out: &mut Out,
+    ) -> Step<SlowRequest> {
+        let Some(stream) = &mut session.stream else { return Step::read(used) };
+        match stream.fill(cx, out) {
+            // A later request waits, and with it the news that the client will send no more.
+            Some(wake) if stream.holds_input => Step::pause(used).wake_at(wake),
+            Some(wake) => Step::read(used).wake_at(wake),
+            None => {
+                let keep_alive = stream.keeps_alive() && !session.is_last;
+                (session.stream, session.until) = (None, cx.now + self.patience);
+                match keep_alive {
+                    true => Step::read(used).wake_at(session.until),
+                    false => Step::close(used),
+                }
+            }
+        }
     }
 
     #[inline]
     fn put(
         &self,
         cx: &Cx<'_, T>,
-        session: &mut HttpSession,
+        session: &mut HttpSession<T>,
         response: &HttpResponse,
+        mode: (Version, bool),
+        out: &mut Out,
+    ) {
+        let status = response.status;
+        self.put_head(cx, session, (response, None), mode, out);
+        if !session.is_head && !status.is_bodiless() {
+            out.bytes().extend_from_slice(&response.body);
+        }
+    }
+
+    /// Appends a head: with the length of the body, or with the `framing` of a streamed one.
+    #[inline]
+    fn put_head(
+        &self,
+        cx: &Cx<'_, T>,
+        session: &mut HttpSession<T>,
+        (response, framing): (&HttpResponse, Option<&'static str>),
         (version, keep_alive): (Version, bool),
         out: &mut Out,
     ) {
@@ -359,7 +352,7 @@ impl<T: Share> Http<T> {
         let bytes = out.bytes();
         status.put(bytes);
         if self.dated {
-            let second = (self.boot_ns + cx.now.ns()) / 1_000_000_000;
+            let second = WALL_CLOCK.ns_at(cx.now) / 1_000_000_000;
             if session.date.0 != second {
                 session.date.0 = second;
                 session.date.1[6..6 + date::DATE_LEN].copy_from_slice(&date::format(second));
@@ -374,9 +367,9 @@ impl<T: Share> Http<T> {
             bytes.extend_from_slice(response.kind.as_bytes());
             bytes.extend_from_slice(b"\r\n");
         }
-        Reply { status, fields: &[], len, keep_alive }.end(version, bytes);
-        if !session.is_head && !status.is_bodiless() {
-            bytes.extend_from_slice(&response.body);
+        match framing {
+            None => Reply { status, fields: &[], len, keep_alive }.end(version, bytes),
+            Some(framing) => bytes.extend_from_slice(framing.as_bytes()),
         }
         cx.answered(1);
         (session.has_begun, session.until) = (false, cx.now + self.patience);
@@ -387,7 +380,7 @@ impl<T: Share> Http<T> {
     fn refuse(
         &self,
         cx: &Cx<'_, T>,
-        session: &mut HttpSession,
+        session: &mut HttpSession<T>,
         refusal: (Status, Cow<'static, str>),
         out: &mut Out,
     ) {
@@ -427,7 +420,7 @@ impl Pending {
 
 impl<T: Share> Service for Http<T> {
     type State = T;
-    type Session = HttpSession;
+    type Session = HttpSession<T>;
     type Job = SlowRequest;
     type Outcome = HttpResponse;
 
@@ -440,7 +433,7 @@ impl<T: Share> Service for Http<T> {
         Some(self.patience)
     }
 
-    fn open(&self, cx: &Cx<'_, T>, _peer: Peer, _out: &mut Out) -> HttpSession {
+    fn open(&self, cx: &Cx<'_, T>, _peer: Peer, _out: &mut Out) -> HttpSession<T> {
         HttpSession {
             until: cx.now + self.patience,
             has_begun: false,
@@ -448,6 +441,7 @@ impl<T: Share> Service for Http<T> {
             is_last: false,
             mode: (Version::Http11, false),
             pending: None,
+            stream: None,
             date: (0, *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
         }
     }
@@ -455,11 +449,23 @@ impl<T: Share> Service for Http<T> {
     fn step(
         &self,
         cx: &Cx<'_, T>,
-        session: &mut HttpSession,
+        session: &mut HttpSession<T>,
         event: Event<'_, HttpResponse>,
         out: &mut Out,
     ) -> Step<SlowRequest> {
         let mut used = 0;
+        if let Some(stream) = &mut session.stream {
+            match event {
+                Event::Bytes(_) => stream.holds_input = true,
+                Event::Eof => session.is_last = true,
+                Event::Drain => {
+                    stream.end(out);
+                    return Step::close(0);
+                }
+                _ => {}
+            }
+            return self.go_on(cx, session, 0, out);
+        }
         match event {
             Event::Bytes(input) => {
                 let response = HttpResponse::of(Status::OK);
@@ -472,6 +478,7 @@ impl<T: Share> Service for Http<T> {
                             break;
                         }
                         Ok(Next::Work(len, job)) => return Step::offload(used + len, *job),
+                        Ok(Next::Stream(len)) => return self.go_on(cx, session, used + len, out),
                         Ok(Next::Close) => return Step::close(input.len()),
                         Err(refusal) => {
                             self.refuse(cx, session, *refusal, out);
@@ -509,12 +516,19 @@ impl<T: Share> Service for Http<T> {
         true
     }
 
+    fn keeps_state(&self) -> bool {
+        self.keeps_state
+    }
+
     fn work(&self, state: &T, SlowRequest(head, body): SlowRequest) -> HttpResponse {
         let mut response = HttpResponse::of(Status::OK);
-        if let Answer::Slow(answer) = &self.answer
-            && let Ok(Some(head)) = head::next(&head, &head::Limits::default())
-            && let Err(refusal) =
-                with_request(&head, &body, |request| answer(state, request, &mut response))
+        let answer = |request: HttpRequest<'_>| match &self.answer {
+            Answer::Slow(answer) => answer(state, request, &mut response),
+            Answer::Routes(routes) => routes.work(state, request, &mut response),
+            Answer::Now(_) => {}
+        };
+        if let Ok(Some(head)) = head::next(&head, &head::Limits::default())
+            && let Err(refusal) = with_request(&head, &body, answer)
         {
             let (status, why) = *refusal;
             response = HttpResponse::of(status);
@@ -525,11 +539,11 @@ impl<T: Share> Service for Http<T> {
 }
 
 /// Lends a whole request to `answer`.
-fn with_request(
+fn with_request<R>(
     head: &Head<'_>,
     body: &[u8],
-    answer: impl FnOnce(HttpRequest<'_>),
-) -> Result<(), Refusal> {
+    answer: impl FnOnce(HttpRequest<'_>) -> R,
+) -> Result<R, Refusal> {
     let bad = |why: &str| Box::new((Status::BAD_REQUEST, why.to_owned().into()));
     let target = match (head.method, head.target) {
         // It asks about the server (RFC 9110 section 9.3.7).
@@ -542,6 +556,5 @@ fn with_request(
         path => str::from_utf8(path).map_err(|_| bad("expected a path in UTF-8"))?,
     };
     let method = if head.method == "HEAD" { "GET" } else { head.method };
-    answer(HttpRequest { method, path, query: target.query, body, head });
-    Ok(())
+    Ok(answer(HttpRequest { method, path, query: target.query, body, head }))
 }

@@ -17,7 +17,7 @@
 //! |---|---|
 //! | answer lines | [`lines`], [`Lines`] |
 //! | answer frames of fixed or announced length | [`FixedFrames`], [`PrefixedFrames`] |
-//! | answer HTTP/1.1 | [`http()`] |
+//! | answer HTTP/1.1 | [`routes`], [`http()`] |
 //! | do anything else with bytes and time | [`Service`] |
 //! | keep state that workers share, be they threads or processes | [`share!`], [`shared`] |
 //! | talk to pages of browsers | [`Server::websocket`] |
@@ -32,8 +32,11 @@
 mod frames;
 mod http;
 mod messages;
+mod reply;
+mod routes;
 mod serve;
 pub mod sim;
+mod stream;
 
 pub use engines::{Fault, Refused, Report};
 pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
@@ -41,8 +44,11 @@ pub use http::{
     Http, HttpRequest, HttpResponse, HttpSession, SlowRequest, http, http_offload, http_with,
 };
 pub use messages::{After, Handler, Messages, ReplyBuffer, lines};
+pub use reply::{HttpError, IntoReply, Json};
+pub use routes::{Call, Inner, Pieces, Routes, routes};
 pub use seam::{Service, share};
 pub use serve::{Server, ServerHandle, main};
+pub use stream::Flow;
 pub use wire::websocket::{MessageKind, WebSocketOptions};
 
 /// State that all workers share, in safe Rust: counters, tables, maps, logs, snapshots.
@@ -67,8 +73,8 @@ pub mod prelude {
 
     pub use crate::shared::*;
     pub use crate::{
-        After, Cut, FixedFrames, Frames, HttpRequest, HttpResponse, Lines, MessageKind,
-        PrefixedFrames, ReplyBuffer, Server, WebSocketOptions, http, http_offload, http_with,
-        lines,
+        After, Call, Cut, FixedFrames, Flow, Frames, HttpError, HttpRequest, HttpResponse, Inner,
+        IntoReply, Json, Lines, MessageKind, Pieces, PrefixedFrames, ReplyBuffer, Server,
+        WebSocketOptions, http, http_offload, http_with, lines, routes,
     };
 }

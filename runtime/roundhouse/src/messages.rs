@@ -83,6 +83,19 @@ impl ReplyBuffer<'_> {
         self
     }
 
+    /// Appends a server-sent event (HTML standard, section 9.2) with this text; each line of it is
+    /// a line `data:`. A text that is empty keeps the connection alive.
+    pub fn event(&mut self, text: impl AsRef<str>) -> &mut Self {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return self.put(":\n\n");
+        }
+        for line in text.lines() {
+            self.put("data: ").put(line).put("\n");
+        }
+        self.put("\n")
+    }
+
     /// The last word of a function that sends its reply.
     pub fn sent(&mut self) -> After {
         After::Send
@@ -158,6 +171,7 @@ type Hook<T> = fn(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> After;
 pub struct Messages<C, T, H> {
     frames: C,
     handler: H,
+    keeps_state: bool,
     /// The limits of a connection; `input_max` must exceed the longest message.
     pub limits: Limits,
     /// Greets each connection with a message.
@@ -175,7 +189,18 @@ impl<C: Frames, T: Share, H: Handler<T>> Messages<C, T, H> {
         let input_max = 2 * (frames.longest() + 1);
         assert!(input_max > 2, "expected frames of at least one byte");
         let limits = Limits { input_max, ..Limits::default() };
-        Messages { frames, handler, limits, on_open: None, on_timer: None, on_close: None }
+        // A function without captures has no size.
+        let keeps_state = size_of::<H>() > 0;
+        let (on_open, on_timer, on_close) = (None, None, None);
+        Messages { frames, handler, keeps_state, limits, on_open, on_timer, on_close }
+    }
+
+    /// The values that the function has captured never change, so that each worker process may have
+    /// a copy of them. Without this word such a service is refused by engines with worker processes
+    /// ([`Service::keeps_state`]).
+    #[must_use]
+    pub fn constant(self) -> Self {
+        Messages { keeps_state: false, ..self }
     }
 
     /// Lets `write` append one message; false if the connection must close.
@@ -250,6 +275,10 @@ impl<C: Frames, T: Share, H: Handler<T>> Service for Messages<C, T, H> {
     fn patience(&self) -> Option<Duration> {
         // A timer that `on_open` has set is known from the first step on.
         self.on_timer.is_some().then_some(Duration::ZERO)
+    }
+
+    fn keeps_state(&self) -> bool {
+        self.keeps_state
     }
 
     fn open(&self, cx: &Cx<'_, T>, _peer: Peer, out: &mut Out) -> Instant {

@@ -329,6 +329,14 @@ impl<S: Service + Send + 'static> Server<S> {
     }
 
     fn check(&self, shape: &Shape) -> Result<(), Fault> {
+        if self.service.keeps_state() && shape.container.is_processes() {
+            return Err(refused(format!(
+                "this service keeps values that its function has captured, of which each worker \
+                 process would change a copy, found {shape}: keep them in a state of `share!`, or \
+                 choose an engine with one process, such as --engine epoll or --engine reactor; if \
+                 they never change, say so by `.constant()`"
+            )));
+        }
         if !self.pushes || shape.carries() {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Tests of a service in virtual time: the seam's laws under a network that a seed determines.
 
 use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use ::sim::{chunking, determinism};
 use memory::Region;
@@ -41,6 +42,7 @@ const APART: Duration = Duration::from_millis(3);
 pub fn check<S: Service>(service: &S, script: &str, count: u64) {
     let fresh = fresh::<S::State>;
     let golden = Golden::parse(script).unwrap_or_else(|bad| panic!("the script, {bad}"));
+    check_twice(service, &golden);
     golden.play(service, fresh, &Faults::calm(), count);
     let input = golden.sent();
     chunking(service, fresh, &input, &Faults::calm(), count, <[u8]>::to_vec);
@@ -51,6 +53,24 @@ pub fn check<S: Service>(service: &S, script: &str, count: u64) {
         seed,
     };
     determinism(service, fresh, count, wild);
+}
+
+/// Plays the script twice, each time with a fresh state, as two processes that share nothing else
+/// would. If only the second time fails, the service keeps state somewhere else.
+fn check_twice<S: Service>(service: &S, golden: &Golden) {
+    let play = || {
+        let play = AssertUnwindSafe(|| golden.play(service, fresh::<S::State>, &Faults::calm(), 0));
+        catch_unwind(play)
+    };
+    match (play(), play()) {
+        (Ok(()), Ok(())) => {}
+        (Err(failure), _) => resume_unwind(failure),
+        (Ok(()), Err(_)) => panic!(
+            "expected the same replies to the same script with a fresh state, found others the \
+             second time: the service keeps state in a `static` or in what its function has \
+             captured; worker processes would each have one. Keep it in a state of `share!`"
+        ),
+    }
 }
 
 /// A state for one run.

@@ -1,6 +1,7 @@
 //! Services from plain functions, in the simulator and inside this program.
 
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::sim::Talk;
 use engines::{Fault, PRESETS};
@@ -167,6 +168,17 @@ fn servers_of_threads_serve_inside_a_program() {
         let report = server.stop().expect(engine);
         assert_eq!((report.accepted, report.replaced, report.forced), (20, 0, false), "{engine}");
     }
+}
+
+/// Statics and captured values survive a run in the simulator, as they survive no process.
+#[test]
+#[should_panic(expected = "keeps state in a `static`")]
+fn state_outside_of_the_shared_one_is_found() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let counter = lines(|_, reply| {
+        reply.number(COUNT.fetch_add(1, Ordering::Relaxed));
+    });
+    roundhouse::sim::check(&counter, "> a\n< 0\n> a\n< 1\n", 5);
 }
 
 #[test]

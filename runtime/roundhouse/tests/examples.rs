@@ -172,6 +172,42 @@ fn http_json_counts() {
 }
 
 #[test]
+fn todo_has_routes_a_login_and_events() {
+    let request = |line: &str, body: &str| {
+        let length = body.len();
+        format!(
+            "{line} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer open-sesame\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+    };
+    on_each("todo", &ENGINES, |server, engine| {
+        let tea = r#"{"id":1,"text":"tea"}"#;
+        let asked = [
+            request("POST /todo", r#"{"text":"tea"}"#),
+            request("GET /todo/1", ""),
+            request("GET /todo", ""),
+            request("DELETE /todo/1", ""),
+            request("GET /todo/1", ""),
+        ];
+        let heard = talk(server.address, &[asked.concat().into_bytes()]).expect("a conversation");
+        let heard = String::from_utf8_lossy(&heard);
+        let statuses = heard.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..3]);
+        assert_eq!(statuses.collect::<Vec<_>>(), ["201", "200", "200", "204", "404"], "{engine}");
+        assert_eq!(heard.matches(tea).count(), 3, "{engine}: {heard}");
+        let stranger = talk(server.address, &[b"GET / HTTP/1.0\r\n\r\n".to_vec()]);
+        assert!(stranger.expect("a reply").starts_with(b"HTTP/1.1 401 "), "{engine}");
+        let mut page = TcpStream::connect(server.address).expect("a server");
+        page.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        page.write_all(request("GET /events", "").as_bytes()).expect("a server that reads");
+        let mut events = BufReader::new(page).lines().map(|line| line.expect("a line"));
+        assert!(events.any(|line| line == "data: 1 todos"), "{engine}");
+        talk(server.address, &[request("POST /todo", r#"{"text":"x"}"#).into_bytes()])
+            .expect("201");
+        assert!(events.any(|line| line == "data: 2 todos"), "{engine}");
+    });
+}
+
+#[test]
 fn offloaded_work_delays_no_other_connection() {
     on_each("offload", &["epoll", "amped"], |server, engine| {
         let mut slow = TcpStream::connect(server.address).expect("a server");

@@ -47,6 +47,13 @@ pub trait Service: Sync {
         false
     }
 
+    /// Whether the service keeps state outside of [`Service::State`], such as values that a closure
+    /// has captured. Each worker process would change a copy, so engines with worker processes
+    /// refuse such a service.
+    fn keeps_state(&self) -> bool {
+        false
+    }
+
     /// A peer has connected. The service may append a greeting to `out`.
     fn open(&self, cx: &Cx<'_, Self::State>, peer: Peer, out: &mut Out) -> Self::Session;
 
@@ -329,6 +336,10 @@ macro_rules! pass_on {
 
             fn refuses(&self) -> bool {
                 (**self).refuses()
+            }
+
+            fn keeps_state(&self) -> bool {
+                (**self).keeps_state()
             }
 
             fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {

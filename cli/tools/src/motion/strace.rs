@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use pages::motion::{Call, Task};
+use pages::motion::{SystemCall, Task};
 
 /// The longest text of a call that the page shows.
 const TEXT_MAX: usize = 160;
@@ -19,7 +19,7 @@ pub struct Tracing {
 
 /// A call; its task and client are not known yet.
 pub struct TracedCall {
-    pub call: Call,
+    pub call: SystemCall,
     /// Its result; -1 for an error or none.
     pub result: i64,
     /// It can accept a connection.
@@ -86,7 +86,7 @@ fn call(from: i64, seen: i64, text: &str) -> Option<TracedCall> {
     }
     let kind = kind(name, shown, to - from).into();
     let text = format!("({cut}");
-    let call = Call { from, to, name: name.into(), kind, text, ..Call::default() };
+    let call = SystemCall { from, to, name: name.into(), kind, text, ..SystemCall::default() };
     Some(TracedCall {
         call,
         result: digits.parse().unwrap_or(-1),

@@ -1,6 +1,7 @@
 //! A byte string of limited length that lies where it is declared.
 
 use std::borrow::Borrow;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
@@ -49,6 +50,19 @@ impl<const N: usize> Deref for Bytes<N> {
 
     fn deref(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
+    }
+}
+
+impl<const N: usize> AsRef<[u8]> for Bytes<N> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// The text; bytes that are no UTF-8 are the replacement character.
+impl<const N: usize> fmt::Display for Bytes<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&String::from_utf8_lossy(self))
     }
 }
 

@@ -89,6 +89,14 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
         look(found.map(|(_, index)| unsafe { &(*self.node(index).entry.get()).value }))
     }
 
+    /// A copy of the value of `key`; [`Map::with`] lends a long one.
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, me: WorkerId, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.with(me, key, |value| value.copied())
+    }
+
     /// Sets the value of `key`.
     ///
     /// # Errors

@@ -1,0 +1,98 @@
+//! A list of things to do, as JSON over HTTP, with a login and live events:
+//!
+//! ```sh
+//! cargo run -r -p roundhouse-runtime --example todo -- --port 7000 &
+//! auth='Authorization: Bearer open-sesame'
+//! curl -H "$auth" --json '{"text":"tea"}' http://127.0.0.1:7000/todo    # {"id":1,"text":"tea"}
+//! curl -H "$auth" http://127.0.0.1:7000/todo/1
+//! curl -H "$auth" -N http://127.0.0.1:7000/events                       # data: 1 todos
+//! ```
+
+#![forbid(unsafe_code)]
+
+use roundhouse::prelude::*;
+use serde::{Deserialize, Serialize};
+
+share! {
+    struct Todos {
+        last: Counter,
+        texts: Map<u64, Bytes<200>, 1000>,
+    }
+}
+
+#[derive(Deserialize)]
+struct New {
+    text: String,
+}
+
+#[derive(Serialize)]
+struct Todo {
+    id: u64,
+    text: String,
+}
+
+fn create(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<(u16, Json<Todo>), HttpError> {
+    let New { text } = call.json()?;
+    let too_long = || HttpError::new(413, "expected a text of at most 200 bytes");
+    let bytes = Bytes::new(&text).ok_or_else(too_long)?;
+    let id = cx.state.last.add(1);
+    cx.state.texts.insert(cx.worker, id, bytes)?;
+    Ok((201, Json(Todo { id, text })))
+}
+
+fn read(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<Option<Json<Todo>>, HttpError> {
+    let id = call.param("id")?;
+    let text = cx.state.texts.get(cx.worker, &id);
+    Ok(text.map(|text| Json(Todo { id, text: text.to_string() })))
+}
+
+fn list(_: &Call<'_>, cx: &Cx<'_, Todos>) -> Json<Vec<Todo>> {
+    let ids = 1..=cx.state.last.get();
+    let todo = |id| {
+        let text = cx.state.texts.get(cx.worker, &id)?.to_string();
+        Some(Todo { id, text })
+    };
+    Json(ids.filter_map(todo).collect())
+}
+
+fn remove(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<u16, HttpError> {
+    let id = call.param::<u64>("id")?;
+    Ok(if cx.state.texts.remove(cx.worker, &id) { 204 } else { 404 })
+}
+
+/// Tells a page how many todos were ever made: at once, and after each change.
+fn events(_: &Call<'_>, _: &Cx<'_, Todos>) -> Result<Pieces<Todos>, HttpError> {
+    let mut told = None;
+    let mut quiet = 0;
+    Ok(Pieces::<Todos>::by(move |cx, piece| {
+        let count = cx.state.last.get();
+        quiet += 1;
+        if told != Some(count) {
+            (told, quiet) = (Some(count), 0);
+            piece.event(format!("{count} todos"));
+        } else if quiet % 50 == 0 {
+            piece.event(""); // Finds out that the page is gone.
+        }
+        Flow::At(cx.now + Duration::from_millis(100))
+    }))
+}
+
+fn login(call: &Call<'_>, _: &Todos, response: &mut HttpResponse, inner: Inner<'_>) {
+    if call.field("Authorization") == Some(b"Bearer open-sesame") {
+        inner.run(response);
+    } else {
+        response.status(401).field("WWW-Authenticate", "Bearer").text("expected a token\n");
+    }
+}
+
+fn main() -> ExitCode {
+    let service = routes()
+        .get("/todo", list)
+        .post("/todo", create)
+        .get("/todo/{id}", read)
+        .delete("/todo/{id}", remove)
+        .stream("/events", "text/event-stream", events)
+        .layer(login)
+        .service();
+    roundhouse::main(service)
+}

@@ -1,0 +1,107 @@
+//! One request and its reply, as the function of a service sees them.
+
+use wire::http::{Head, Status};
+
+use crate::messages::ReplyBuffer;
+
+/// A request with its whole body.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpRequest<'a> {
+    /// The method, such as `GET`. HEAD comes as GET: the server leaves the body of its answer out.
+    pub method: &'a str,
+    /// The path of the target: decoded, without `.` and `..`, starting with `/`; or `*`.
+    pub path: &'a str,
+    /// The text after the first `?` of the target, as it was sent.
+    pub query: &'a str,
+    /// The body, without chunks; empty without one.
+    pub body: &'a [u8],
+    pub(super) head: &'a Head<'a>,
+}
+
+impl<'a> HttpRequest<'a> {
+    /// The value of a header field, whatever the case of its name.
+    pub fn field(&self, name: &str) -> Option<&'a [u8]> {
+        self.head.field(name)
+    }
+}
+
+/// The answer to a request: 200 with an empty body until something else is said.
+#[derive(Debug)]
+pub struct HttpResponse {
+    pub(super) status: Status,
+    /// The lines of the fields.
+    pub(super) fields: Vec<u8>,
+    /// The media type; empty without one.
+    pub(super) kind: &'static str,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    pub(super) fn of(status: Status) -> HttpResponse {
+        // A small body does not grow.
+        HttpResponse { status, fields: Vec::new(), kind: "", body: Vec::with_capacity(128) }
+    }
+
+    /// Takes back all that was said.
+    pub(crate) fn clear(&mut self) {
+        self.status = Status::OK;
+        self.fields.clear();
+        self.kind = "";
+        self.body.clear();
+    }
+
+    /// Sets the status; one that is not from 200 to 599 becomes 500.
+    pub fn status(&mut self, code: u16) -> &mut Self {
+        let code = if (200..600).contains(&code) { code } else { 500 };
+        let mut known = REASONS.split('|').filter_map(|known| known.split_once(' '));
+        let reason = known.find(|(known, _)| known.parse() == Ok(code));
+        self.status = Status(code, reason.map_or("", |(_, words)| words));
+        self
+    }
+
+    /// Adds a header field. Line breaks and NUL in the value become blanks (RFC 9110 section 5.5).
+    ///
+    /// # Panics
+    /// If the name is no token, or one that the server writes itself: it is this program's own.
+    pub fn field(&mut self, name: &'static str, value: impl AsRef<str>) -> &mut Self {
+        let ours = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let is_ours = ours.iter().any(|ours| name.eq_ignore_ascii_case(ours));
+        let fits = !name.is_empty() && name.bytes().all(is_letter) && !is_ours;
+        assert!(fits, "expected a name that the server does not write itself, found `{name}`");
+        let blank = |byte: u8| if b"\r\n\0".contains(&byte) { b' ' } else { byte };
+        self.fields.extend_from_slice(name.as_bytes());
+        self.fields.extend_from_slice(b": ");
+        self.fields.extend(value.as_ref().bytes().map(blank));
+        self.fields.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// Appends text to the body.
+    pub fn text(&mut self, text: impl AsRef<[u8]>) {
+        self.content("text/plain; charset=utf-8").put(text);
+    }
+
+    /// Appends JSON to the body.
+    pub fn json(&mut self, json: impl AsRef<[u8]>) {
+        self.content("application/json").put(json);
+    }
+
+    /// Sets the media type, and returns the body for appending.
+    ///
+    /// # Panics
+    /// If `kind` has a line break.
+    pub fn content(&mut self, kind: &'static str) -> ReplyBuffer<'_> {
+        debug_assert!(!kind.contains(['\r', '\n']), "expected a media type, found `{kind}`");
+        self.kind = kind;
+        ReplyBuffer { out: &mut self.body, wake: None }
+    }
+}
+
+/// The words for the statuses that services use (RFC 9110 section 15); no others are needed.
+const REASONS: &str = "200 OK|201 Created|202 Accepted|204 No Content|301 Moved Permanently|\
+    302 Found|303 See Other|304 Not Modified|307 Temporary Redirect|308 Permanent Redirect|\
+    400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|405 Method Not Allowed|\
+    409 Conflict|410 Gone|415 Unsupported Media Type|422 Unprocessable Content|\
+    429 Too Many Requests|500 Internal Server Error|501 Not Implemented|503 Service Unavailable";

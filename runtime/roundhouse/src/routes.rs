@@ -1,0 +1,472 @@
+//! HTTP by route: the method and the path of a request choose the function that answers it.
+//!
+//! [`Routes`] lists paths and functions. A function gets a [`Call`], which takes typed values from
+//! the request, and returns anything that is a reply ([`IntoReply`]): text, [`Json`], a status with
+//! either, a `Result`. Layers are functions around all of them. `matchit` finds the path; a path
+//! that no route has gets 404, a method that the path lacks 405, a function that panics 500.
+//!
+//! [`Routes::service`] makes an [`Http`] of the list, which does the rest of the protocol.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+use matchit::{Params, Router};
+use seam::{Cx, Share};
+use serde::de::DeserializeOwned;
+
+use crate::http::{Http, HttpRequest, HttpResponse};
+use crate::messages::ReplyBuffer;
+use crate::reply::{HttpError, IntoReply};
+use crate::stream::Flow;
+
+/// The maker of a streamed body: it appends a piece and says what comes after it.
+pub(crate) type Source<T> =
+    Box<dyn FnMut(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> Flow + Send + 'static>;
+type Now<T> = Box<dyn Fn(&Call<'_>, &Cx<'_, T>, &mut HttpResponse) + Send + Sync>;
+type Slow<T> = Box<dyn Fn(&Call<'_>, &T, &mut HttpResponse) + Send + Sync>;
+type Begun<T> = Result<Pieces<T>, HttpError>;
+type Begin<T> = Box<dyn Fn(&Call<'_>, &Cx<'_, T>) -> Begun<T> + Send + Sync>;
+type Layer<T> = Box<dyn Fn(&Call<'_>, &T, &mut HttpResponse, Inner<'_>) + Send + Sync>;
+
+enum Endpoint<T> {
+    Now(Now<T>),
+    Slow(Slow<T>),
+    Stream(&'static str, Begin<T>),
+}
+
+/// The functions of a path, by method.
+type Methods<T> = Vec<(&'static str, Endpoint<T>)>;
+
+/// The routes of a service with the shared state `T`.
+///
+/// ```
+/// use roundhouse::prelude::*;
+///
+/// share! {
+///     pub struct Todos {
+///         texts: Map<u64, Bytes<64>, 100>,
+///     }
+/// }
+///
+/// fn read(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<String, HttpError> {
+///     let id = call.param::<u64>("id")?;
+///     let text = cx.state.texts.get(cx.worker, &id);
+///     let text = text.ok_or_else(|| HttpError::new(404, format!("expected a todo, found {id}")))?;
+///     Ok(String::from_utf8_lossy(&text).into_owned())
+/// }
+///
+/// fn write(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<u16, HttpError> {
+///     let text = Bytes::new(call.body).ok_or_else(|| HttpError::new(413, "expected 64 bytes"))?;
+///     cx.state.texts.insert(cx.worker, call.param("id")?, text)?;
+///     Ok(201)
+/// }
+///
+/// let mut service = routes().get("/todo/{id}", read).put("/todo/{id}", write).service();
+/// service.dated = false; // A test that compares bytes wants none that differ.
+/// let script = r"
+/// >| PUT /todo/7 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\ntea
+/// <| HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n
+/// >| GET /todo/7 HTTP/1.1\r\nHost: a\r\n\r\n
+/// <| HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 3\r\n\r\ntea
+/// ";
+/// roundhouse::sim::check(&service, script, 20);
+/// ```
+pub struct Routes<T> {
+    paths: Router<usize>,
+    endpoints: Vec<(String, Methods<T>)>,
+    layers: Vec<Layer<T>>,
+    keeps_state: bool,
+}
+
+/// A service without routes yet.
+pub fn routes<T: Share>() -> Routes<T> {
+    Routes { paths: Router::new(), endpoints: Vec::new(), layers: Vec::new(), keeps_state: false }
+}
+
+/// A function for each of these methods.
+macro_rules! methods {
+    ($($name:ident $method:literal)+) => {$(
+        #[doc = concat!("Answers `", $method, "` of a path by `answer`.")]
+        ///
+        /// # Panics
+        /// As [`Routes::on`].
+        #[must_use]
+        pub fn $name<R: IntoReply>(
+            self,
+            path: &str,
+            answer: impl Fn(&Call<'_>, &Cx<'_, T>) -> R + Send + Sync + 'static,
+        ) -> Self {
+            self.on($method, path, answer)
+        }
+    )+};
+}
+
+impl<T: Share> Routes<T> {
+    methods! { get "GET" post "POST" put "PUT" patch "PATCH" delete "DELETE" }
+
+    /// Answers a method of a path by `answer`. `/todo/{id}` has a part that differs
+    /// ([`Call::param`]), `/files/{*rest}` a rest of at least one part. The function of GET answers
+    /// HEAD too, without the body; OPTIONS is answered without a function.
+    ///
+    /// # Panics
+    /// If the path is malformed, or the method has a function already.
+    #[must_use]
+    pub fn on<R: IntoReply>(
+        self,
+        method: &'static str,
+        path: &str,
+        answer: impl Fn(&Call<'_>, &Cx<'_, T>) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let captures = size_of_val(&answer) > 0;
+        let now: Now<T> = Box::new(move |call, cx, response| answer(call, cx).put(call, response));
+        self.add(method, path, Endpoint::Now(now), captures)
+    }
+
+    /// [`Routes::on`], for a function that may block: it runs on a helper thread of the engine, and
+    /// the connection's later requests wait for it. Other connections do not.
+    ///
+    /// # Panics
+    /// As [`Routes::on`].
+    #[must_use]
+    pub fn offload<R: IntoReply>(
+        self,
+        method: &'static str,
+        path: &str,
+        answer: impl Fn(&Call<'_>, &T) -> R + Send + Sync + 'static,
+    ) -> Self {
+        let captures = size_of_val(&answer) > 0;
+        let slow: Slow<T> =
+            Box::new(move |call, state, response| answer(call, state).put(call, response));
+        self.add(method, path, Endpoint::Slow(slow), captures)
+    }
+
+    /// Answers GET of a path with a body that is made piece by piece, of media type `kind`. `begin`
+    /// returns the maker of the pieces, which is asked for the next one while the output has room.
+    /// Server-sent events are such a body of the type `text/event-stream`
+    /// ([`ReplyBuffer::event`]).
+    ///
+    /// ```
+    /// use roundhouse::prelude::*;
+    ///
+    /// fn count(_: &Call<'_>, _: &Cx<'_, ()>) -> Result<Pieces<()>, HttpError> {
+    ///     let mut number = 0;
+    ///     Ok(Pieces::by(move |_, piece| {
+    ///         number += 1;
+    ///         piece.event(number.to_string());
+    ///         if number < 3 { Flow::More } else { Flow::End }
+    ///     }))
+    /// }
+    ///
+    /// let service = routes().stream("/count", "text/event-stream", count).service();
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Routes::on`].
+    #[must_use]
+    pub fn stream(
+        self,
+        path: &str,
+        kind: &'static str,
+        begin: impl Fn(&Call<'_>, &Cx<'_, T>) -> Begun<T> + Send + Sync + 'static,
+    ) -> Self {
+        let captures = size_of_val(&begin) > 0;
+        self.add("GET", path, Endpoint::Stream(kind, Box::new(begin)), captures)
+    }
+
+    /// Puts a function around all routes, those that are not found too; the last one is outermost.
+    /// It calls `inner` for the reply of the rest, or answers by itself.
+    ///
+    /// ```
+    /// use roundhouse::prelude::*;
+    ///
+    /// fn login(call: &Call<'_>, _: &(), response: &mut HttpResponse, inner: Inner<'_>) {
+    ///     match call.field("Authorization") {
+    ///         Some(b"Bearer open-sesame") => inner.run(response),
+    ///         _ => response.status(401).text("expected a token\n"),
+    ///     }
+    /// }
+    ///
+    /// let service = routes().get("/", |_, _| "secret\n").layer(login).service();
+    /// ```
+    #[must_use]
+    pub fn layer(
+        mut self,
+        layer: impl Fn(&Call<'_>, &T, &mut HttpResponse, Inner<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.keeps_state |= size_of_val(&layer) > 0;
+        self.layers.push(Box::new(layer));
+        self
+    }
+
+    /// Lets pages of `origin` (such as `https://example.org`, or `*`) call the routes: answers
+    /// preflight requests and names the origin in each reply (Fetch standard, CORS protocol).
+    #[must_use]
+    pub fn cors(mut self, origin: &'static str) -> Self {
+        let layer = move |call: &Call<'_>, _: &T, response: &mut HttpResponse, inner: Inner<'_>| {
+            inner.run(response);
+            response.field("Access-Control-Allow-Origin", origin).field("Vary", "Origin");
+            if call.method == "OPTIONS" {
+                let asked = call.field("Access-Control-Request-Headers").unwrap_or_default();
+                let methods = "GET, HEAD, POST, PUT, PATCH, DELETE";
+                response
+                    .field("Access-Control-Allow-Methods", methods)
+                    .field("Access-Control-Allow-Headers", String::from_utf8_lossy(asked));
+            }
+        };
+        self.layers.push(Box::new(layer));
+        self
+    }
+
+    /// The service.
+    pub fn service(self) -> Http<T> {
+        Http::of_routes(self)
+    }
+
+    fn add(
+        mut self,
+        method: &'static str,
+        path: &str,
+        endpoint: Endpoint<T>,
+        captures: bool,
+    ) -> Self {
+        self.keeps_state |= captures;
+        let known = self.endpoints.iter().position(|(known, _)| known == path);
+        let at = known.unwrap_or_else(|| {
+            let next = self.endpoints.len();
+            if let Err(why) = self.paths.insert(path, next) {
+                panic!("expected a path such as `/todo/{{id}}`, found `{path}`: {why}");
+            }
+            self.endpoints.push((path.to_owned(), Vec::new()));
+            next
+        });
+        let methods = &mut self.endpoints[at].1;
+        let is_new = methods.iter().all(|(known, _)| *known != method);
+        assert!(is_new, "expected one function for {method} {path}, found a second");
+        methods.push((method, endpoint));
+        self
+    }
+
+    pub(crate) fn keeps_state(&self) -> bool {
+        self.keeps_state
+    }
+
+    fn find<'a>(&'a self, request: &HttpRequest<'a>) -> (Found<'a, T>, Params<'a, 'a>) {
+        let Ok(matched) = self.paths.at(request.path) else {
+            return (Found::Nothing, Params::default());
+        };
+        let (_, methods) = &self.endpoints[*matched.value];
+        let mut known = methods.iter();
+        let found = match known.find(|(method, _)| *method == request.method) {
+            Some((_, endpoint)) => Found::Endpoint(endpoint),
+            None => Found::Methods(methods),
+        };
+        (found, matched.params)
+    }
+
+    /// Answers a request, or says who does.
+    #[inline]
+    pub(crate) fn answer(
+        &self,
+        cx: &Cx<'_, T>,
+        request: HttpRequest<'_>,
+        response: &mut HttpResponse,
+    ) -> Routed<T> {
+        let (found, params) = self.find(&request);
+        let call = Call { request, params };
+        let mut source = None;
+        match found {
+            Found::Endpoint(Endpoint::Slow(_)) => return Routed::Slow,
+            Found::Endpoint(Endpoint::Now(answer)) => {
+                self.around(&call, cx.state, response, &mut |response| answer(&call, cx, response));
+            }
+            Found::Endpoint(Endpoint::Stream(kind, begin)) => {
+                self.around(&call, cx.state, response, &mut |response| match begin(&call, cx) {
+                    Ok(pieces) => {
+                        response.content(kind);
+                        source = Some(pieces.0);
+                    }
+                    Err(error) => error.put(&call, response),
+                });
+            }
+            other => self.around(&call, cx.state, response, &mut |response| {
+                other.refuse(&call, response);
+            }),
+        }
+        source.map_or(Routed::Answered, Routed::Stream)
+    }
+
+    /// Answers a slow request on a helper thread.
+    pub(crate) fn work(&self, state: &T, request: HttpRequest<'_>, response: &mut HttpResponse) {
+        let (found, params) = self.find(&request);
+        let call = Call { request, params };
+        if let Found::Endpoint(Endpoint::Slow(answer)) = found {
+            self.around(&call, state, response, &mut |response| answer(&call, state, response));
+        }
+    }
+
+    /// Calls `last` inside of the layers. A panic gets 500; its place is on stderr.
+    #[inline]
+    fn around(
+        &self,
+        call: &Call<'_>,
+        state: &T,
+        response: &mut HttpResponse,
+        last: &mut dyn FnMut(&mut HttpResponse),
+    ) {
+        let run = AssertUnwindSafe(|| descend(&self.layers, call, state, response, last));
+        if catch_unwind(run).is_err() {
+            engines::eprintln!("{} {}: the route's function panicked: 500", call.method, call.path);
+            response.clear();
+            response.status(500).text("internal error\n");
+        }
+    }
+}
+
+/// Calls the outermost of `layers` with the rest as its next.
+fn descend<T>(
+    layers: &[Layer<T>],
+    call: &Call<'_>,
+    state: &T,
+    response: &mut HttpResponse,
+    last: &mut dyn FnMut(&mut HttpResponse),
+) {
+    match layers.split_last() {
+        None => last(response),
+        Some((layer, inner)) => {
+            let mut rest = |response: &mut HttpResponse| {
+                descend(inner, call, state, response, last);
+            };
+            layer(call, state, response, Inner(&mut rest));
+        }
+    }
+}
+
+/// The way of a request.
+pub(crate) enum Routed<T> {
+    Answered,
+    /// A helper thread answers it ([`Routes::work`]).
+    Slow,
+    /// The head is in the response; this makes the body.
+    Stream(Source<T>),
+}
+
+enum Found<'a, T> {
+    Endpoint(&'a Endpoint<T>),
+    /// The path has other methods.
+    Methods(&'a Methods<T>),
+    Nothing,
+}
+
+impl<T> Found<'_, T> {
+    #[cold]
+    fn refuse(&self, call: &Call<'_>, response: &mut HttpResponse) {
+        let Found::Methods(methods) = self else {
+            let Call { request: HttpRequest { path, .. }, .. } = call;
+            return response.status(404).text(format!("expected a known path, found {path}\n"));
+        };
+        let mut names = Vec::new();
+        for (name, _) in *methods {
+            names.push(*name);
+            if *name == "GET" {
+                names.push("HEAD");
+            }
+        }
+        let allowed = [&*names, &["OPTIONS"]].concat().join(", ");
+        if call.method == "OPTIONS" {
+            response.status(204).field("Allow", allowed);
+        } else {
+            let why = format!("expected {allowed}, found {}\n", call.method);
+            response.status(405).field("Allow", allowed).text(why);
+        }
+    }
+}
+
+/// The rest of a request's way: further layers, then the route's function.
+pub struct Inner<'a>(&'a mut dyn FnMut(&mut HttpResponse));
+
+impl Inner<'_> {
+    /// Fills `response` by the rest.
+    pub fn run(self, response: &mut HttpResponse) {
+        (self.0)(response);
+    }
+}
+
+/// The maker of a streamed body.
+pub struct Pieces<T>(Source<T>);
+
+impl<T> Pieces<T> {
+    /// Pieces that `next` appends, one a call; it returns what comes after the piece.
+    pub fn by(
+        next: impl FnMut(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> Flow + Send + 'static,
+    ) -> Pieces<T> {
+        Pieces(Box::new(next))
+    }
+}
+
+/// A request that a route answers, with the parts of its path.
+#[derive(Debug, derive_more::Deref)]
+pub struct Call<'a> {
+    /// The request; its fields are those of the call, too.
+    #[deref]
+    pub request: HttpRequest<'a>,
+    params: Params<'a, 'a>,
+}
+
+impl Call<'_> {
+    /// The part of the path that the route calls `{name}`.
+    ///
+    /// # Errors
+    /// 400 if it is no `V`.
+    ///
+    /// # Panics
+    /// If the route has no such part.
+    pub fn param<V: FromStr>(&self, name: &str) -> Result<V, HttpError> {
+        let text = self.params.get(name);
+        let text = text.unwrap_or_else(|| panic!("expected a route with `{{{name}}}`"));
+        text.parse().map_err(|_| {
+            let kind = std::any::type_name::<V>();
+            HttpError::new(400, format!("expected {name} as {kind}, found `{text}`"))
+        })
+    }
+
+    /// The values of the query, such as those of `?page=2&size=10`, by name.
+    ///
+    /// # Errors
+    /// 400 if they are no `V`.
+    pub fn query<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
+        let read = serde_urlencoded::from_str(self.request.query);
+        read.map_err(|why| HttpError::new(400, format!("expected another query: {why}")))
+    }
+
+    /// The values of a form of a page, by name.
+    ///
+    /// # Errors
+    /// 415 for a body of another type, 422 if the values are no `V`.
+    pub fn form<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
+        self.expect("application/x-www-form-urlencoded")?;
+        let read = serde_urlencoded::from_bytes(self.body);
+        read.map_err(|why| HttpError::new(422, format!("expected another form: {why}")))
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Errors
+    /// 415 for a body of another type, 400 if it is no JSON, 422 if it is no `V`.
+    pub fn json<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
+        self.expect("application/json")?;
+        serde_json::from_slice(self.body).map_err(|why| {
+            let status = if why.is_data() { 422 } else { 400 };
+            HttpError::new(status, format!("expected another body: {why}"))
+        })
+    }
+
+    /// Refuses a body of another media type; one without a type is taken.
+    fn expect(&self, kind: &str) -> Result<(), HttpError> {
+        let Some(sent) = self.field("Content-Type") else { return Ok(()) };
+        let essence = sent.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        match essence.eq_ignore_ascii_case(kind.as_bytes()) {
+            true => Ok(()),
+            false => Err(HttpError::new(415, format!("expected a body of type {kind}"))),
+        }
+    }
+}
