@@ -1,4 +1,11 @@
 //! A catalogue: English texts and templates with their translations.
+//!
+//! English is the key: the program makes its texts in English, and a catalogue replaces them where
+//! they leave. A lookup tries the whole text, then its clauses, then the templates, then the parts
+//! at each joint. A template such as `{n} of {n2} heats` has holes, and the first letter of a hole
+//! limits its values: `n` a number, `w` one word, `v` a value without a joint, `l` a list, `t` a
+//! text that is itself known. Templates are sorted by their letters outside the holes, so the most
+//! specific one wins. A text without a translation stays English.
 
 use crate::particle;
 use std::borrow::Cow;

@@ -1,4 +1,10 @@
 //! Numbers in readable form: one form for terminals, pages and reports.
+//!
+//! Every program that prints a measurement calls these functions, so that a number looks the same
+//! wherever it appears and two reports can be compared by eye. A function takes one unit, which its
+//! documentation names (nanoseconds, kilobytes, a share from 0 to 1), and chooses digits and prefix
+//! by size. The one subtle case is the end of an interval: it gets as many digits as it needs to
+//! differ from 1, because a reader decides by that whether the interval contains 1.
 
 use crate::{Comparison, Interval};
 use std::time::Duration;

@@ -1,5 +1,11 @@
 //! Waiting for descriptors without a list in the kernel (ppoll(2)): a few at a time with [`poll`],
 //! or the whole set of a server with [`PollSet`], which the kernel reads again at each wait.
+//!
+//! The engine `poll` waits with a `PollSet`, and callers with a handful of descriptors use `poll`.
+//! A set is three arrays: the kernel's `pollfd` entries, their keys, and for each descriptor number
+//! the place of its entry. The third makes adding, changing and removing constant in time: a
+//! removal moves the last entry into the gap and corrects its place. A wait stops scanning after as
+//! many entries with events as the kernel has counted.
 
 use std::io;
 use std::marker::PhantomData;

@@ -1,6 +1,12 @@
 //! The header of the PROXY protocol, by which a proxy names the client of a connection before its
 //! first byte: a line (version 1) or a block (version 2), as sections 2.1 and 2.2 of haproxy's
 //! proxy-protocol.txt define them.
+//!
+//! The PROXY layer of a server calls `next` before any byte reaches TLS or the service. The first
+//! bytes decide the version: `PROXY ` or the signature of version 2, which no HTTP request begins
+//! with. An incomplete header gives `None`, and the layer waits for more; any other beginning is an
+//! error, because guessing would let a client choose its own address. A header without a client
+//! (UNKNOWN, LOCAL, a Unix socket) is valid, and the peer's address then counts.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

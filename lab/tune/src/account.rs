@@ -1,4 +1,9 @@
 //! The result of a search for people and for servers: a page, a table, a file of settings.
+//!
+//! `roundhouse tune` calls these functions once the search has ended; they compute nothing new.
+//! `page` makes `tune.html`, `rows` the table on the terminal, and `settings` or `plan` the file
+//! with the choice: settings for a server of this project, an arm of a plan for a foreign one. The
+//! file begins with its origin (result, workload, machine, command) as comments.
 
 use crate::search::{Advice, Finalist, Found};
 use crate::space::Candidate;

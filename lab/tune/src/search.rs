@@ -1,4 +1,12 @@
 //! The search: screen, refine, confirm, decide.
+//!
+//! A search asks `Heats` for blocks: each candidate that is left serves the same arrivals once per
+//! block. Screening begins with the seeds of the space and drops a candidate as soon as the blocks
+//! so far rule it out. Refinement adds the neighbours of the leaders until the leader stays. At 40
+//! % and 60 % of the budget these two stages end in any case. Confirmation measures the default and
+//! the finalists with new heats, because the heats that chose a finalist flatter it. A finalist
+//! wins only beyond doubt: first by answering more requests in time, then by its cost; otherwise
+//! the default stays. `None` passes a stop from the heats up to the caller.
 
 mod ascent;
 

@@ -1,4 +1,11 @@
 //! The settings of any point of the space: one table, of which `setting.rs` derives the rest.
+//!
+//! A row of the table names the flag, the field, its type, default and placeholder, and its doc
+//! comment is the help. The macro `settings!` makes the structs of this file from the rows. A row
+//! that begins with `live` may change while the server runs: it has a cell on the scoreboard, whose
+//! index is its place among the live rows. The supervisor writes the cells at the start and at each
+//! reload, workers read them at each use, in threads and processes alike. A cell is one word, so a
+//! reader never sees half a setting; two settings may briefly be of different age.
 
 use std::time::Duration;
 

@@ -1,4 +1,9 @@
 //! The named points of the space: the architectures of the textbooks, and modern ones.
+//!
+//! A preset is data: a container, an accept source and a way to wait, with a default number of
+//! workers. `Shape::preset` looks a name up; no loop depends on the name. `roundhouse engines`,
+//! races and the documentation list this table, and `code` names the file that shows what is
+//! special about the point. A new preset is a row here.
 
 use crate::axes::{Accept, Container, Wait};
 

@@ -1,4 +1,12 @@
 //! Services from plain functions: one call a message.
+//!
+//! `Messages` adapts a function to the trait `Service`, so it runs on every engine and in the
+//! simulator. A step cuts one message after the other from the input (`Frames`), calls the function
+//! with a `ReplyBuffer` that appends to the connection's output, and frames the reply in place; it
+//! stops when the output is full, and the engine offers the rest of the input again. A function for
+//! slow work becomes a job: the message is copied, a helper runs the function, and the reply comes
+//! back as an outcome. The session is one moment, that of the timer. A function with captured
+//! values is refused by engines with processes, because each process would change a copy.
 
 use core::convert::Infallible;
 use core::fmt;

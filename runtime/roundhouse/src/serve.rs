@@ -1,4 +1,11 @@
 //! From a service to a running server: as a program with flags, or inside another program.
+//!
+//! Three ways lead to `engines::run`. `main` parses the flags of `roundhouse serve`, places or
+//! inherits the state, and prints the ready line. `run` serves in the caller's thread until a
+//! signal, without flags. `spawn` serves in a new thread and returns a handle once clients can
+//! connect; dropping the handle drains the server. Layers are put around the service from the
+//! inside out: WebSocket, then TLS. Before anything starts, `check` refuses engines under which
+//! this service would be wrong.
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};

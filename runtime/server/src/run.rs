@@ -1,5 +1,13 @@
 //! From the options to a running server: its administration, its reloads, the line that it prints
 //! when it is ready, and its exit code.
+//!
+//! Every program that serves builds a `ServiceInstance` and calls `run_layered`, which wraps the
+//! service in WebSocket and TLS as the flags demand, or `run` directly. `run` opens the
+//! administration, collects what the host provides (address, files, inherited descriptors), and
+//! calls `engines::run`, which returns when the server has stopped. In between the supervisor calls
+//! three closures of this file: `announce` when clients can connect, `reload` at SIGHUP, and a
+//! pulse for systemd. The ready line on stdout is an interface: scripts and the laboratory wait for
+//! it.
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,4 +1,10 @@
 //! Runs many seeds under one judge; a failure is shrunk before it is shown.
+//!
+//! Property tests call `check` with a function from seed to case: a script of clients and the
+//! faults around them. A run violates a law, panics, or displeases the judge; each counts as a
+//! failure. The shrinker then removes a client, an act, half of the lines sent, or one kind of
+//! fault, keeps any smaller case that still fails, and starts over, up to a limit. Runs are
+//! deterministic, so the seed in the message repeats the failure.
 
 use core::borrow::Borrow;
 use core::fmt::{self, Write};

@@ -1,4 +1,12 @@
 //! One node: appends its orders, applies the batches of all, and reports what became of its own.
+//!
+//! The committer of a market calls `turn` with the orders that wait. With orders to append, a turn
+//! tries one append after the last batch that the node knows. The store accepts it only if no other
+//! node was first; otherwise it returns the missing batches, the node applies them, and the orders
+//! stay for the next turn. An answer of the store may be lost although the append took effect; the
+//! next turn then finds the batch in the log and recognises its orders by the node's id and their
+//! tickets. A node that was away for too long reloads the snapshot, and reports its orders of the
+//! gap as lost.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,11 @@
 //! The market after a batch: what an order does, alike on every node, and the snapshot of it.
+//!
+//! A replica is a deterministic state machine: the same batches in the same order give the same
+//! bytes on every node, so it reads no clock and draws no number. It remembers three things: the
+//! amounts left, the outcome of each recent order that carries a number of its client, and the last
+//! ticket of each node. The second makes an order that is sent again harmless, the third a batch
+//! that arrives twice. The number of remembered orders is bounded, so an order held for longer than
+//! half of them is refused as lost instead of being executed a second time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

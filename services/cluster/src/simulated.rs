@@ -1,6 +1,10 @@
 //! Three nodes and a simulated store that loses requests and answers, carries requests out late and
 //! twice, and delivers batches again; nodes die, stall, start again, and write snapshots. The
 //! market remembers few requests here, so that stalled nodes hold orders for longer than that.
+//!
+//! The judge is a replica that applies the whole log once, in its order. Every node must end in the
+//! same state, and the receipts of all clients must fit the executed orders (`ledger::prove`). Four
+//! mutants break a node or the store on purpose, and the judge must object to each of them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,11 @@
 //! The grid: free and blocked cells, stored by rows and by columns, changed cell by cell.
+//!
+//! A grid keeps every cell twice, as a bit of its row and as a bit of its column, because jump
+//! point search scans 64 cells per instruction in both directions. `set` is the only way to change
+//! a cell, and it keeps the rest consistent: both bits, the count, the fingerprint, and the labels
+//! of connected components for both corner rules. Labels are repaired in place where the neighbours
+//! show that no component can have split; otherwise they are dropped and computed at the next
+//! query.
 
 use crate::bits::Bits;
 use crate::cell::Cell;

@@ -1,5 +1,13 @@
 //! The reading half: the state that a ledger describes, its snapshot, and folding, which moves old
 //! segments into the snapshot.
+//!
+//! A state is the newest snapshot plus the orders of all later segments. `recover` and `replay`
+//! walk the segments, check the chain of checksums from record to record, and apply each order to
+//! the state, which refuses one that does not fit. The subtle question is what a broken record
+//! means. At the end of the last segment it is the torn end of a crash, which nobody acknowledged,
+//! and is cut. Followed by a record that proves later orders durable, by another segment, or before
+//! the number in `closed`, it is damage and is refused. A file is replaced by writing, syncing and
+//! renaming a new one, so a crash leaves the old or the new one, never a part.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

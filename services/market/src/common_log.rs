@@ -1,5 +1,14 @@
 //! The committer of a market that several nodes serve: brings the orders of all workers into the
 //! common log, executes those of all nodes, and says which are answered.
+//!
+//! One committer per machine runs as an extra worker. A turn takes the waiting orders of all
+//! workers from the `OrderQueue`, appends them to the store as one batch, applies every batch that
+//! is new, sets the resulting amounts in the shared market, and reports an outcome for each of its
+//! own orders; only then do sessions reply. The order of the log decides, so amounts in shared
+//! memory are a copy that only this committer changes. If the store is silent, orders wait; if the
+//! log is damaged, orders are refused and `show` continues. Threads of the committer watch the
+//! store for batches of other nodes, list its members, and write snapshots, so that none of these
+//! delays a batch.
 
 use std::collections::BTreeMap;
 use std::fmt;

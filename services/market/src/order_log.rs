@@ -1,5 +1,13 @@
 //! The log of a market: what it rebuilds before the server starts, and the committer, one a
 //! machine, which writes and syncs the batches of all workers.
+//!
+//! Before the server starts, `open` replays the log onto the market: the log is newer than the
+//! book. The committer then takes batches from the `OrderQueue`, appends them, and reports the last
+//! order that is in the log. With `Durability::Sync` it also syncs each batch, and sessions reply
+//! only after that. A write or sync that fails stops all further orders, because the kernel may
+//! have dropped the pages, while `show` continues. With `Durability::Os` orders lie in a mapped
+//! file (`waiting`) before they are answered: after a kill of the server the next start appends
+//! them to the log. Full segments are folded into the snapshot by a thread next to the commits.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

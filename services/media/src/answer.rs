@@ -1,4 +1,11 @@
 //! The RTSP methods (RFC 2326 section 10).
+//!
+//! The state machine in `service.rs` calls `Media::answer` with one parsed request at a time. The
+//! checks come in a fixed order: version, CSeq, Require, credentials, session, method. A title that
+//! is not in memory ends the call with `After::Job`: a helper reads the file, and then the same
+//! request is answered once more from its beginning, so everything before that point must be safe
+//! to repeat. SETUP adds a leg (one track over one transport) to the presentation, PLAY and PAUSE
+//! hand over to `playback.rs`. A connection has at most one session, and the session ends with it.
 
 use core::net::IpAddr;
 use seam::Out;

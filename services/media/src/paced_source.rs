@@ -1,4 +1,12 @@
 //! The paced half of the service: it sends the datagrams that sessions have ordered.
+//!
+//! A streaming worker calls these methods; sessions never do. A session writes an order (file,
+//! segment, destination) into a slot of shared memory and rings; the worker takes the slot, and
+//! from then on sends each packet when it is due and stores its position in the slot, from which
+//! the session answers `PAUSE` and `GET_PARAMETER`. An order that changes gets a new epoch. The
+//! subtle case is a change that the worker sees late: packets that the session already counts as
+//! sent leave first, or the receiver would miss sequence numbers. A stream ends with exactly one
+//! BYE, after its last packet.
 
 use core::net::SocketAddr;
 use seam::{

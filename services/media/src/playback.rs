@@ -1,4 +1,13 @@
 //! Play, pause and seek, and the position of a presentation.
+//!
+//! `answer.rs` calls `play` and `pause` for a presentation with its legs. A position is not
+//! counted, it is computed: the time of the file at which playback began, plus the time since. PLAY
+//! turns the range into a segment for each leg (first packet, packet to stop before, sequence
+//! number, timestamp), and either writes it into the slot of the streaming worker or into the
+//! interleaved stream. Two rules hold across pauses: sequence numbers continue without a gap, and
+//! timestamps advance with the clock. That is why a pause stops a little in the future, where the
+//! streaming worker may already be, and why members of a group share one position that no member
+//! can move.
 
 use seam::Instant;
 use std::fmt::Write;

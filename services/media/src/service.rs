@@ -1,5 +1,13 @@
 //! The RTSP state machine: requests are answered in turn, and interleaved packets leave as they
 //! become due.
+//!
+//! An engine calls `step` with bytes, with room in the output, with a deadline or with the outcome
+//! of a job. Due packets are appended first, then the requests that have arrived are answered, and
+//! the next deadline is the earlier of the next packet and the end of the client's patience.
+//! Datagrams do not pass here: `paced_source.rs` sends them, by orders in shared memory. Files are
+//! read by jobs, because a read may block; the session keeps the outcome until the request that
+//! wanted it is answered again. RTSP methods are in `answer.rs`, transports in `transport.rs`,
+//! positions in `playback.rs`.
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::fmt::Write;

@@ -1,4 +1,7 @@
 //! Conversations, packets and streams, in virtual time.
+//!
+//! A test is a client that speaks to the service directly. The oracle is the file: payloads put
+//! together are its bytes, and numbers and times begin where the answer to PLAY said.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,11 @@
 //! Negotiates the transport of a track: the client's offers and the server's choice.
+//!
+//! SETUP calls `leg` with the field `Transport`, a list in the client's order of preference, and
+//! the first offer that the server supports wins. An interleaved leg has two channels of the
+//! connection. A leg of datagrams takes a slot of the shared orders, which a streaming worker
+//! serves. A leg to a group joins the group of its title. Other datagrams go to the client's own
+//! address only, because a server that streams to any address can be used for attacks. SSRC, first
+//! sequence number and first timestamp are random (RFC 3550 section 5.1).
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;

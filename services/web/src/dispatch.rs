@@ -1,5 +1,11 @@
 //! From the head of a request to the action. A dispatch owns its data, because the head is gone
 //! when the body is complete.
+//!
+//! `service.rs` calls `dispatch` once per head. The checks come in a fixed order: a known method, a
+//! body whose end is known, the target, the operator's redirections, demonstration routes, files.
+//! The function does no I/O: a file becomes a `FileRequest` with its conditions as received, which
+//! `file.rs` resolves later, on the loop or on a helper. A refusal that leaves the input unreadable
+//! closes the connection (`Dismiss`), any other keeps it (`Refuse`).
 
 use std::sync::Arc;
 use std::time::Duration;

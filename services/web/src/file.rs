@@ -1,5 +1,14 @@
 //! From a file request to the reply: which file it is, whether the client already has it, and which
 //! of its bytes it wants (RFC 9110 sections 13 and 14).
+//!
+//! The first half looks the path up, through the platform's functions only: the file itself, the
+//! index of a folder, its listing, or the fallback, then a precompressed neighbour or a form from
+//! the cache. `try_find` runs on the loop and gives `None` where it would block; `find` does the
+//! same on a helper. The second half, `plan`, is pure: it evaluates the conditions in the order of
+//! section 13.2.2, then the range, and returns status, fields and pieces of the body. Tags are
+//! strong and differ between the plain and the compressed form, because a range of one must not be
+//! joined to the other. A segment of a path that begins with a dot is not served, except
+//! `.well-known`.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,5 +1,11 @@
 //! Rules of the operator: fields of replies, lifetimes in caches, origins that scripts may read
 //! from, redirections, and the file in place of an absent one.
+//!
+//! The operator's flags are parsed into `Rules`, one set per site. `choose` runs when the head is
+//! read and remembers in a few bytes which rules apply (`Chosen`: one bit per field, the index of
+//! the origin), because path and head are gone when the reply is written; `fields_of` then lists
+//! the fields. A rule cannot set a field that the server itself writes, so a reply never has two
+//! lengths. The cross-origin part follows the Fetch standard, section 3.2.
 
 use std::str::FromStr;
 

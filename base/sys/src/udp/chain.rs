@@ -1,5 +1,14 @@
 //! Chains of packets that the kernel sends by itself: after one submission it waits, reads and
 //! sends (io_uring(7)).
+//!
+//! The sender `uring_chain` of the pacing crate builds a chain from packets in the order of their
+//! due times. A packet becomes up to three linked entries: an absolute timeout if it is due later
+//! than the packet before it, a read if its payload is in a file, and a send. A hard link follows
+//! the send, so that an unreachable receiver does not stop the others; a timeout that is cancelled
+//! or a read that fails ends the chain. All entries but the last skip their completion on success,
+//! so that one chain causes one report. The subtle part is memory: the kernel keeps pointers into a
+//! `Chain` until it has ended, so a ring cancels its chains when it is dropped, and leaks those
+//! that do not end.
 
 use std::io;
 use std::net::SocketAddr;

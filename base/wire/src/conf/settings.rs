@@ -1,4 +1,10 @@
 //! Lines of `name = value`, with comments.
+//!
+//! The configuration files of all servers (`--config`) have this format. One reader walks through
+//! the text and counts lines and columns, so every fault has a place that an editor can show. A
+//! name, `=` and the value are on one line; a value is a word or a text in quotes; `//` and `/* */`
+//! are comments. A slash that begins a word is a path (`/dev/null`), a lone slash is a fault. The
+//! caller decides which names exist; this file only refuses a name that occurs twice.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! Files of each format, built byte by byte, come back packet by packet.
+//!
+//! The oracle is the file itself: the payloads of a track, put together, are the bytes that the
+//! test wrote, and due times follow from the rate or the clock of the file.
 
 use std::io::Cursor;
 

@@ -1,6 +1,9 @@
 //! Random heads, targets and chunked bodies: nothing panics, no meaning depends on where the input
 //! was cut, and no byte beyond the end is used. An independent reader judges the meaning itself
 //! (tests/h11.rs).
+//!
+//! The oracle is the parser on the whole input: a prefix gives either nothing yet or the same
+//! result. Bodies are written chunk by chunk and must come back under any cuts.
 
 use super::{Body, Chunked, Limits, Target, next};
 use stats::Rng;

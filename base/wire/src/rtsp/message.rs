@@ -1,5 +1,12 @@
 //! The items of an RTSP connection: requests, responses, and media packets that follow a dollar
 //! sign (RFC 2326 sections 4 to 7 and 10.12).
+//!
+//! Server and player both call `next` on the bytes of a connection that are not yet used; it
+//! returns the first item and its length, or `None` until the item is complete. A dollar sign
+//! begins an interleaved packet with a length of 16 bits; anything else begins a message, whose
+//! body ends by Content-Length alone. Items borrow from the input. Every limit is a constant here,
+//! so a peer cannot make a connection hold more than a head, a body or a packet. After an error the
+//! next item cannot be located, and the caller closes the connection.
 
 use memchr::memchr;
 

@@ -1,4 +1,10 @@
 //! One connection: its outstanding requests and the bytes in flight.
+//!
+//! A link outlives its sockets: it is the slot of one user or one connection of the plan, and is
+//! dialled again after a failure, with a pause that doubles from 10 ms to 1 s until a reply
+//! arrives. Requests that left together form a run with one due time and one send time, so a batch
+//! of any depth costs one entry. Replies come in the order of requests; the front run is the next
+//! to be answered. `outstanding` is the sum over the runs.
 
 use super::wire::Wire;
 use crate::Instant;

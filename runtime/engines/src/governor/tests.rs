@@ -1,5 +1,8 @@
 //! The controller in a simulation of a server: seeded arrivals, a first-in first-out queue before
 //! `CORES` cores, virtual time. The oracle knows the capacity and executes exactly that much.
+//!
+//! Each scenario is a row: a course of load and of service times, the share of the oracle's answers
+//! that the controller must reach, and the bounds within which its limit must stay.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,5 +1,8 @@
 //! The controller against a server in virtual time: processes take a moment to start and retire by
 //! draining; the test sets the load.
+//!
+//! The reference for `Policy::Apache` is the published rule, step by step. `Policy::Damped` is
+//! compared with it on the same load: it must start and retire less, and let no client wait.
 
 mod server;
 

@@ -1,5 +1,11 @@
 //! The log of workers that started and ended: counts by reason since the start, and the last events
 //! as text.
+//!
+//! The supervisor is the only writer and calls `born`, `died` and `note`. Counts are kept for every
+//! worker; events only if an administration exists to read them, and only the last 200. A worker
+//! that lives for one connection adds to the counts but makes no event, or a fork per connection
+//! would push everything else out. A `Death` is the supervisor's reason if it ordered the end, else
+//! what the kernel reported. The administration reports both.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,13 @@
 //! The plan of one handover to a kernel queue: packets of many streams in the order of their due
 //! times, with the pauses between them.
+//!
+//! The senders `kernel-rtp` and `uring-chain` fill the plan's burst stream by stream. `arrange`
+//! sorts all packets by due time and class, joins neighbours of one stream that can leave as one
+//! segmented message, and asks the sender for the pauses before each; `write` then puts a message
+//! into a batch. A pause is a datagram to an unused address, whose length costs the token bucket
+//! time. The kernel cannot give packets back one by one, so the plan remembers the owner of each:
+//! `clear` tells how many packets of each stream never left. A message that was refused loses the
+//! run of headers that a kernel program would have written, because the program counts messages.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,6 +1,12 @@
 //! Where the administration of a server listens: by default at a Unix socket named after the
 //! process, in a folder that only its user can enter. There `roundhouse top` finds it without
 //! arguments.
+//!
+//! The administration can stop the server, so the question is who may reach it. The folder is made
+//! with mode 0700; a TCP address must be loopback unless `--admin-anywhere` is given. The default
+//! socket is a convenience: if it cannot be opened, the server runs without administration and says
+//! so, whereas a place that was asked for is an error. `sweep` removes sockets of processes that no
+//! longer exist, because a killed server cannot.
 
 use std::fs;
 use std::io;

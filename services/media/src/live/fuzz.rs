@@ -2,6 +2,10 @@
 //! and at any pace. The same bytes at the same moments make the same datagrams, however they are
 //! cut. Due times never decrease, and the feed invents no data. A client that receives interleaved
 //! packets gets them with increasing numbers and times, and a BYE at the end.
+//!
+//! The oracle of a whole source is a second feed that gets the same bytes in other pieces. For a
+//! broken one, bytes are counted: those that come out and those that were dropped add up to those
+//! put in.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
