@@ -1,5 +1,12 @@
 //! Two machines: the flags that name the other one, and the hidden command that runs there. Both
 //! machines need an OpenSSH; the program itself is copied, and found again by its hash.
+//!
+//! With `--servers-on`, this command runs itself again on the other machine: it logs in once,
+//! copies the program to a name with its hash, sends the files that the arguments name, and fetches
+//! the results. The load still comes from here: the other side connects to a socket that ssh
+//! forwards, and each connection starts `roundhouse far` with that socket as its input and output.
+//! With `--load-from`, the laboratory stays here and only the generator is remote. A generator ends
+//! when its input ends, so a broken connection leaves no process behind.
 
 use anyhow::{Context, Result, bail};
 use lab::command::{joined, split};

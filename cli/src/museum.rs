@@ -1,4 +1,10 @@
 //! `roundhouse museum`: published measurements, repeated with their flaw and without it.
+//!
+//! The crate `museum` runs exhibits; this file turns flags into `Settings` and results into files.
+//! A visit appends every measurement to `museum-EXHIBIT.jsonl` as it happens, and the page, the
+//! table and the Markdown are made from that record, so a stopped visit continues and a kept one
+//! can be shown again. A flag that changes nothing in an exhibit is refused, except on a tour of
+//! all of them.
 
 mod progress;
 mod verify;

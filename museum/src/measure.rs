@@ -1,4 +1,10 @@
 //! Runs what the plan of an exhibit says, and fills its results.
+//!
+//! `visit` calls `run` with the plan of an exhibit. The five kinds of measurement share three
+//! things: loops and values are expressions of the plan, evaluated in a `Scope`; figures go into
+//! `Results` by arm, point and block; a stage that was stopped returns nothing, and what was
+//! measured so far is kept. `effort` walks the same plan without measuring, so that the announced
+//! duration follows every change of the plan.
 
 mod senders;
 mod servers;

@@ -1,4 +1,9 @@
 //! From results to rows, series and findings, as the plan of an exhibit says.
+//!
+//! The steps are those of the plan: values, table heads and rows, series, findings, facts.
+//! Everything is an expression over the results, so an exhibit needs no code. A value that was not
+//! measured is left out of lists and shown as a dash in tables. `find` hands a number to the
+//! expectation of the exhibit; an estimate without an interval leaves the expectation open.
 
 use crate::draft::{Draft, Part};
 use crate::exhibit::Fault;

@@ -1,4 +1,9 @@
 //! The findings of a duet table as text for a terminal and as Markdown.
+//!
+//! `roundhouse duet` prints `text` and writes `markdown` into its record. Both read the same
+//! `Findings`, in which every verdict is already decided. Figures are grouped by load point and
+//! metric; a figure that could not be measured is listed with its reason and never left out in
+//! silence.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{CellAlignment, Table};

@@ -1,4 +1,10 @@
 //! The flags of `load`, in groups.
+//!
+//! One struct per group of flags, each with its heading in the help; a doc comment is the text of
+//! the flag and is translated from the catalogue. Short letters are those of wrk, wrk2 and oha. The
+//! parser refuses combinations that exclude each other (`conflicts_with`); what depends on a value
+//! or on a file is checked in `plan.rs`. `--turns` parses this struct once more for each of its
+//! servers.
 
 use ::load::parse::{Scheme, rate};
 use ::load::slo::Slo;

@@ -1,4 +1,10 @@
 //! From flags to plans, or to a message about the invalid flag.
+//!
+//! `Args::plan` is pure apart from the files that flags name: the same arguments give the same
+//! `Plan`, which the crate `load` then runs. Defaults that depend on other flags (connections,
+//! warm-up, drain, length) are decided here and nowhere else. A flag that would have no effect on
+//! this target is an error with the reason, because a user would otherwise trust a load that never
+//! was.
 
 use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
 use ::load::drive::{Guests, Settings};

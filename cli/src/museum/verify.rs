@@ -1,4 +1,10 @@
 //! `roundhouse museum verify`: every exhibit run or read, judged, and put on one page of results.
+//!
+//! Without `--from`, exhibits that the folder does not hold are run first, each only while the
+//! machine is quiet (or with `--busy`). Then every record is read back, judged, and compared with
+//! the conclusions that the exhibit expects. The exit code carries the worst of them: 99 for an
+//! unexpected conclusion, 98 for an unresolved one. One call need not finish: with `--budget` the
+//! next call continues.
 
 use super::{Sizes, chosen, refused, visit};
 use crate::race::INTERRUPTED;

@@ -1,5 +1,11 @@
 //! From the command line to a plan: arms and flags; the laboratory makes the plan
 //! ([`lab::draft`]).
+//!
+//! Three sources lead to a plan: a service with flags, a plan file, or the record of an earlier
+//! race. The laboratory knows no engine and no foreign server, so `resolving` lends it two
+//! functions that know them: one makes an arm of a specification, one the files of a service. Sizes
+//! are applied last and alike for all three. A flag that the source leaves without effect is
+//! refused.
 
 use super::Args;
 use anyhow::{Result, bail};

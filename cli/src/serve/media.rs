@@ -1,4 +1,10 @@
 //! `roundhouse serve media`: files of sound and pictures, and live sources, over RTSP and RTP.
+//!
+//! Two halves share one region of memory, the orders: the RTSP service in the engine's workers, and
+//! a `PacedRunner` in an extra worker that sends the datagrams. This file opens what both need
+//! (folder, live sources, sockets, orders) or takes it over from a predecessor, whose descriptors
+//! arrive in a fixed order: sockets first, then live sources. Without UDP and without live sources
+//! there is no extra worker, and all packets leave interleaved with their connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

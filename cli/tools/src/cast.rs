@@ -1,5 +1,10 @@
 //! `roundhouse cast`: sends a file, or the bytes of a pipe, to an address or a group over RTP, and
 //! writes the description (SDP). The receiver need not send a request or an answer.
+//!
+//! It is the media server without RTSP: `Media::push` writes one order per track, `run_alone` runs
+//! the streaming worker in this process, and `Watcher` follows it until all tracks have ended, the
+//! time is over, or Ctrl-C releases the orders. The first packet is due 100 ms after the start, so
+//! the sender is ready by then. Exit code 0 means that every packet left.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};

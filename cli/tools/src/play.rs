@@ -1,5 +1,10 @@
 //! `roundhouse play`: receives media without playing them, in one session or thousands, and reports
 //! loss, order and lateness.
+//!
+//! The flags become a plan for `load::listen` (RTSP sessions) or `load::receive` (whatever arrives
+//! at an address), which do the work in one thread. This file raises the limit of open files,
+//! resolves the address and prints the report. Exit code 0 means that media came, no session
+//! failed, and every first packet was the announced one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

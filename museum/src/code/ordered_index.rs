@@ -1,6 +1,12 @@
 //! A list, a binary search tree, a red-black tree: each order of arrival and each operation by
 //! itself, with an array, a B-tree and a hash table next to the trees; and the worst single
 //! insertion, because no mean shows it.
+//!
+//! The exhibit `ordered-index` calls `run`. Each contest has one operation and the same keys for
+//! every structure (`ordered_index/kinds.rs`), first as published, then one order of arrival and
+//! one operation at a time. Jobs that insert, find or erase also check their result, so a structure
+//! that is fast because it does nothing would fail. Single insertions are timed one by one, because
+//! growth of an array or a table hides in a mean.
 
 use super::{blocks, list, whole};
 use crate::contest::{Contest, Rng, ns_each};

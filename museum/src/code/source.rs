@@ -1,4 +1,10 @@
 //! Sources of objects of a given size, and the loops that take and return them.
+//!
+//! `Source` is what the exhibits on pools compare: `take` an object, `give` it back. Each allocator
+//! is one implementation, and the loops are generic, so every arm is compiled without an indirect
+//! call. `black_box` keeps the compiler from removing an allocation whose bytes are never read.
+//! `at_once` holds one object at a time, which suits caches best; `replaced` keeps many alive and
+//! frees them in random order.
 
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};

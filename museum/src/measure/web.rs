@@ -1,5 +1,11 @@
 //! Web servers under load: every server with every load once a block, in random order, so that
 //! disturbances of the machine affect all of them equally.
+//!
+//! `cases` multiplies the plan's servers by its loads and skips servers that are not installed. In
+//! a block each case runs once, with a fresh server, in an order drawn from the seed. A plan with
+//! phases keeps a server up through all its loads instead, because it asks how the server adapts.
+//! `figures` extracts everything that exhibits may show, `cause` says which limit a first failure
+//! met: a full accept queue is counted by the kernel, which separates it from a slow server.
 
 use super::{known, servers};
 use crate::exhibit::{Effort, Fault};

@@ -1,4 +1,11 @@
 //! The course's clients: `multiclient`, one process for each, against one fresh server.
+//!
+//! `Stage::crowd` starts a server, then `multiclient --json` with the wanted number of clients, and
+//! reads the line that it prints. A row of the record is keyed by everything that describes the
+//! crowd, so a continued visit takes a known crowd from the file. With a hold the server is stopped
+//! (SIGSTOP) while the clients connect: the kernel then fills its accept queue, and the times of
+//! connect(2) show how often each SYN was sent again. Dropping `Held` continues the server in any
+//! case.
 
 use super::{PATIENCE, Stage};
 use crate::counters::{self, Counters, knocking};

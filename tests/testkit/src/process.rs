@@ -1,4 +1,9 @@
 //! A child process whose output is collected. Dropping its handle kills it.
+//!
+//! Two threads per child collect stdout and stderr from the start, so a chatty child never blocks
+//! on a full pipe. Waiting is for a line, for words or for the end, each with a limit, and never
+//! for a fixed time. A failed expectation prints the command line and everything that the child
+//! wrote.
 
 use std::fmt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};

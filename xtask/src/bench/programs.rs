@@ -2,6 +2,13 @@
 //! generator. A plan in `experiments/programs/` lists groups of arms. In each block every arm
 //! of a group runs once, in a separate order; a row is the median over blocks of the ratio of
 //! two arms of the same block, or of one arm's value.
+//!
+//! Foreign programs have no common format, so an arm names where its numbers are: keys of a JSON
+//! line, or texts around a `*`. CPU time of the whole process is read from `/proc` after its end
+//! and before it is waited for. With two `counts`, an arm runs with each, and the differences
+//! exclude what a program does only once. An arm that fails is left out from then on, with its
+//! reason in the table. The record is rewritten after each block, so a stopped bench loses only the
+//! last one.
 
 use super::goals::{self, Figure, Values};
 use super::prepare;

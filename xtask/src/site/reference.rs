@@ -1,4 +1,9 @@
 //! The pages that the program writes about itself.
+//!
+//! `cargo xtask site` passes the built binary, and every page is what that binary prints: `--help`
+//! of all commands, keys from the JSON schemas, metrics from the `/metrics` of servers that are
+//! started for it, recordings of engines. Nothing is written by hand, so the reference cannot
+//! become stale. The results are the pages of `runs/`, listed with the day in their folder's name.
 
 use super::Site;
 use crate::package::output;

@@ -1,6 +1,11 @@
 //! The permitted imports of each crate, and the forbidden names in the sans-I/O crates.
 //!
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
+//!
+//! `cargo xtask tidy` calls the checks with the workspace as cargo reports it: members with their
+//! dependencies, normal and for tests. A crate without a row is a finding, so a new crate needs a
+//! decision. `FLOORS` holds the wall between `lab` and `runtime`, `CROSSING` the exceptions, and
+//! `table` prints the list that ARCHITECTURE.md must show word for word.
 
 use super::{Finding, Tree};
 

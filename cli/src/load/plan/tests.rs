@@ -1,4 +1,7 @@
 //! Command lines and the resulting plans.
+//!
+//! A test is a command line with the plan, or the part of the message, that it must give. Short
+//! flags and long ones must lead to the same plan.
 
 use super::*;
 use clap::Parser;

@@ -1,5 +1,10 @@
 //! The line editor's help: it completes commands and ids, shows missing parameters, and colours
 //! known commands.
+//!
+//! The library `rustyline` calls the traits of `Prompter` at each key. The commands come from
+//! `COMMANDS`, the ids from the last reply to `show`, which the client passes to `learn`. A hint
+//! names the missing parameters in a dim tone; it is a placeholder, so no key inserts it. Without
+//! colours there are no hints, because they would look like typed text.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,9 @@
 //! `roundhouse senders cast NAME`: one sender with one work in given surroundings, and all its
 //! figures.
+//!
+//! The trial runs in a child process (`lab::pace`), so that its CPU time, context switches and
+//! memory are those of the sender alone; this file maps flags to the trial and prints its reading.
+//! Every cost is given per packet, because senders of different rates can then be compared.
 
 use std::path::Path;
 use std::sync::Arc;

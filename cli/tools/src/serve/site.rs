@@ -1,5 +1,12 @@
 //! The platform of the web service: a folder beneath which the kernel opens files, CPU time and
 //! sleep.
+//!
+//! Services name no file, so this is where the web and media services meet the file system. Each
+//! path is resolved by the kernel beneath the root's descriptor (openat2(2), RESOLVE_BENEATH),
+//! which refuses links and `..` that lead out, without a race. `try_find` and `read_now` answer
+//! from the caches or say that they would block; `find` and `read` may block and run on helpers.
+//! The root's own path is looked up again every second, so that a deployment can switch a link. A
+//! version from inode and change time makes tags differ where the modification time is constant.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

@@ -1,4 +1,8 @@
 //! The view as a screen.
+//!
+//! `screen` draws one `View` into one frame and keeps nothing between frames, so the tests draw to
+//! a buffer. Rows from top to bottom: title, figures and chart, cluster, scoreboard, workers,
+//! events, keys. On a low screen events shrink first, and the table of workers takes what is left.
 
 use language::tr;
 use ratatui::Frame;

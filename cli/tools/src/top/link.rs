@@ -1,4 +1,9 @@
 //! The connection to a server's administration: HTTP/1.1, one request per connection.
+//!
+//! `top` and `ctl` use it. `running` lists the sockets in the user's folder and keeps those that
+//! accept a connection; `named` understands a process number, a path or an address. A request has
+//! its own connection, so a server that restarts between two samples is no special case. An answer
+//! is accepted only whole: status 200, the announced length, and the schema of this version.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,11 @@
 //! The state of a server, from samples: rates between two of them, the highest rates, the cost of
 //! its processes.
+//!
+//! `add` takes one sample after another; a rate is the difference of two counters over the server's
+//! own time between the samples, so a late redraw does not falsify it. A sample of another process
+//! is ignored, because its counters began at 0. CPU time and memory are read from `/proc`, only if
+//! the server runs on this machine. `lines` is the text for `--once` and for the head of the
+//! screen; `json` has the same values.
 
 use std::collections::VecDeque;
 use std::time::Duration;

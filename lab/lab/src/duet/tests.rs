@@ -1,4 +1,7 @@
 //! Facts about tables of duets, without a process.
+//!
+//! Trials are made from given ratios, so the interval and the verdict of every figure are known. A
+//! stand-in for the laboratory plays the blocks, to show their order and a stop.
 
 use super::*;
 use crate::block::Slot;

@@ -1,4 +1,7 @@
 //! Facts about plan files.
+//!
+//! A test is the text of a plan file and the plan that must come of it, or the message about its
+//! fault. `resolve` stands for the servers that the laboratory does not know.
 
 use super::*;
 use crate::plan::Model;

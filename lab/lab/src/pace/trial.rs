@@ -1,4 +1,11 @@
 //! One trial: sets up the surroundings, runs a sending process in them, and removes them.
+//!
+//! The order matters: the device for the packets, the other processes, the cycle soak, and last the
+//! sender, which is this program again (`senders rate`) on its own core with the wanted rank. The
+//! sender prints one line of JSON, the `Reading`. Everything that was set up belongs to a value
+//! whose drop removes it, so a trial that fails or is stopped leaves no process and no device
+//! behind. The soak measures the whole core, the kernel's work included; a result below the
+//! sender's own CPU time means that the soak was disturbed, and is discarded.
 
 use super::company::{Company, Present};
 use super::sink::{Device, Sink};

@@ -1,4 +1,10 @@
 //! The client side of RTSP as a state machine: responses in, requests out.
+//!
+//! The client has no socket: `receive` takes bytes of the connection and reports events, `take_out`
+//! gives the bytes to send, and `receiver.rs` moves both. The dialogue is DESCRIBE, one SETUP per
+//! track, PLAY, a keep-alive at half of the server's timeout, and TEARDOWN (RFC 2326 section 10).
+//! Each answer leads to the next request, so one request is outstanding at most before playback. A
+//! 401 repeats the request with the Digest of the challenge; a second 401 means a wrong password.
 
 use wire::rtsp::{self, Item, Lower, Response, Transport};
 use wire::sdp::Offer;

@@ -1,4 +1,13 @@
 //! Many RTSP sessions in one thread: a connection each, and one socket pair for hundreds of them.
+//!
+//! `listen` is one loop over one epoll. The key of an event says what is ready: an index is the
+//! RTSP connection of that session, higher keys are pairs of sockets for datagrams, still higher
+//! ones the sockets of groups. A turn starts the sessions that are due, feeds the connections'
+//! bytes to their `Client`, passes every media and control packet to `Senders`, joins granted
+//! groups, and ten times a second sends keep-alives and a fiftieth of the receiver reports. When
+//! the time is over, each session sends TEARDOWN, and the loop waits up to 2 s for the answers. A
+//! refusal by the server is counted in the report; only a lack of this machine's own resources is
+//! an error.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

@@ -1,4 +1,12 @@
 //! The senders: announced ones, and those that just appeared, with their statistics.
+//!
+//! A sender is known by its receiver (a pair of ports, a connection, a group) and its SSRC. SETUP
+//! announces it, with an SSRC if the server names one; otherwise the first packet of the right
+//! channel or payload type does. Every packet goes to the `Track` of its sender; a packet of an
+//! unknown SSRC counts as a stranger's, unless nothing was requested. The number in `RTP-Info` is
+//! compared with the first packet: packets in between were lost, a larger distance means that the
+//! server announced another number. The samples of lateness share a budget of 64 MiB, whatever the
+//! number of senders.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

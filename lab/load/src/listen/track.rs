@@ -1,4 +1,11 @@
 //! One receiver's statistics of one sender (RFC 3550 sections 6.4.1, A.1, A.3 and A.8).
+//!
+//! Sequence numbers are extended beyond 16 bits relative to the highest one so far, and a bitmap of
+//! the last 1024 numbers separates a duplicate from a packet that was overtaken. The two clocks are
+//! not compared: the lateness of a packet is its transit time minus the least transit time of all,
+//! which is all that a receiver can know. When the room for samples is full, every second sample is
+//! dropped and from then on half as many are kept; the extremes are kept exactly. Loss is what the
+//! highest number, or the sender's own report, says was sent, minus what arrived.
 
 use serde::Serialize;
 use wire::rtcp;

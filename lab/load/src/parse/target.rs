@@ -1,4 +1,11 @@
 //! A server's address: `http://host:8000/index.html`.
+//!
+//! The command line becomes a `Target` here, before anything connects: scheme, layers (`+tls`,
+//! `+ws`), addresses, path. A name may have several addresses; `settled` keeps the one that accepts
+//! a connection. Several places separated by commas are nodes of one market. `path_of` answers
+//! whether a URL of a recording belongs to the target, by its origin (RFC 6454): requests to other
+//! origins are not sent. A target that does not fit its scheme is refused with the form that was
+//! expected.
 
 use super::Usage;
 use crate::tls::TlsOptions;

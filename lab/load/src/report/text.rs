@@ -1,4 +1,10 @@
 //! The report as a few lines of text.
+//!
+//! `roundhouse load` prints a report through `Display`; `--json` prints the same structure as it
+//! is, and nothing is computed here. The lines are built in English, then translated and folded to
+//! 80 columns at once, so that a translation may be longer. A percentile appears only if enough
+//! values lie beyond it, a censored one with `>`, because requests without a reply took at least
+//! that long. Doubts come last.
 
 use super::{KindReport as Kind, Report, Server, StressReport, TurnsReport};
 use crate::censor::Percentile;

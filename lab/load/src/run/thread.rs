@@ -1,4 +1,11 @@
 //! One thread's part of a run.
+//!
+//! A run with N threads has N of these, each with its share of connections and arrivals and its own
+//! `Driver`; they share a start time, a stop flag and a board for snapshots. `work` executes the
+//! phases: warm-up, window, drain. At each boundary the tally is taken out of the driver, so a
+//! figure of the window cannot contain a request of the warm-up; requests of the window that end in
+//! the drain count through `late`. Reading the server's counters in `/proc` takes time, so a thread
+//! reads them itself only if it has no schedule to miss.
 
 use super::workload::Prepared;
 use super::{Failure, Plan, Window, now, phase, share};

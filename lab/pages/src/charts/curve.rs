@@ -1,5 +1,11 @@
 //! Curves along a series of load points: throughput against concurrency with the scalability law,
 //! latency against rate.
+//!
+//! `report.rs` calls `sweeps` for load points that belong to one series. Each point is a median
+//! over the blocks with its interval. A closed series also shows the fitted universal scalability
+//! law, and its parameters as a table; where no fit was possible, the marks are joined by lines
+//! instead. An open series has the offered rate on its axis and adds the answered share, because
+//! latencies beyond the capacity describe the length of the run only.
 
 use super::{Chart, chart, legend, look, micros, short, time_axis};
 use crate::words;

@@ -1,4 +1,10 @@
 //! A plain chart from plain numbers, for pages that are not about a race.
+//!
+//! Exhibits and the tuner describe a plot as titles, axes and series of points; this file turns it
+//! into a figure and its table. Colours follow the names of the arms, so that an arm looks the same
+//! in every plot of a page. Most of the code chooses ticks: the drawing library labels a
+//! logarithmic axis badly when its ends are close, so `factor_ticks` and `even_ticks` place at
+//! least three readable numbers.
 
 use super::{COLOURS, Chart, SYMBOLS, chart, legend, short};
 use crate::words;

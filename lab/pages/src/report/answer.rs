@@ -1,5 +1,11 @@
 //! The first tables of the page: for each registered metric every arm at every load point, its
 //! median, its ratio to the baseline, and the decision on it.
+//!
+//! The page's template gets these structures as they are; the decisions come from the summary. One
+//! metric is one table, arms in the order of the result. A cell shows the median, the ratio with
+//! its interval and a strip that draws the interval; all strips of a page share one axis, so that
+//! they can be compared by eye. Comparisons that the plan did not register are in a separate table
+//! below, because among many of them some differ by chance.
 
 use crate::charts::look;
 use crate::strip::{self, Axis};

@@ -1,4 +1,9 @@
 //! The facts next to the verdicts: validity at a glance, numbers, manifest, every trial.
+//!
+//! These parts answer whether a reader may believe the page. `lamps` sums up the race in five
+//! lights: answers, settled comparisons, noise, disturbed trials, size. `numbers` has all medians,
+//! `manifest` what is needed to repeat the run, and `trial_row` every attempt, the rejected ones
+//! with their reason. Columns and tables without data are left out.
 
 use crate::words;
 use document::Table;

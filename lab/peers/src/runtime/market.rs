@@ -1,4 +1,10 @@
 //! The stock market on tokio: a task for each connection, a mutex around the book.
+//!
+//! It is the server that a textbook on async Rust would write, as an arm for races. The protocol is
+//! that of the stock market in lines; the reply to `show` ends with an empty line. The mutex is
+//! held for one order or one copy of the book, and never across an `await`. `Burn` adds a known
+//! amount of work to each request, so that the laboratory can be tested: it must find exactly this
+//! slowdown.
 
 use anyhow::{Context, Result};
 use std::collections::HashMap;

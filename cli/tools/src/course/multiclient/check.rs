@@ -1,5 +1,12 @@
 //! Whether the market did what its replies say: the book before the run, the book afterwards, and
 //! between them each order that was acknowledged.
+//!
+//! Client processes count every acknowledged order in shared memory: one counter per stock, sold
+//! minus bought. At the end, the book before plus the counters must be the book after, for every
+//! stock. The counters are a fixed array, because processes share it; more ids than cells share
+//! one, and then their sum is checked. Replies are read leniently, as students' servers differ in
+//! spelling. An order without a reply may or may not have been executed, so the amounts of such a
+//! run cannot be checked, and it is not called right.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

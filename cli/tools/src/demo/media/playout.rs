@@ -1,5 +1,12 @@
 //! The buffer of a receiver that plays: each picture is due a fixed time after the moment at which
 //! its packets would have arrived on an undisturbed way. Packets that come later are of no use.
+//!
+//! The demonstration in the browser calls `packet` for each arrival and `due` until it returns
+//! nothing. The least transit time so far stands for the undisturbed way (as in `Track`), and the
+//! depth of the buffer is added to it. Packets wait in units, one per timestamp; a unit is played
+//! when its moment has come, whole or not, in the order of decoding. A packet that belongs to a
+//! unit already played is late, one that never came is missing, and both are reported so that the
+//! page can draw them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,10 @@
 //! Lists of requests from files: URLs, and what a browser recorded.
+//!
+//! `--urls` and `--har` are read here once, before the run. A HAR file is what a browser exports:
+//! its requests keep method, path, body and fields, except those that belong to one connection and
+//! those that the generator makes itself. Requests to another origin are counted and left out,
+//! because a load test must not reach servers that the user did not name. Cookies are left out
+//! unless they are asked for, because a recording holds live sessions.
 
 use super::options::{REQUESTS_MAX, WebRequest};
 use crate::parse::{Target, Usage};

@@ -1,4 +1,9 @@
 //! The requests to a web server, and the expected replies.
+//!
+//! `render` makes the bytes of every request once, before the run; during the run the script copies
+//! them. The fields of the command line come first and replace those of a recorded request.
+//! `Expectation` judges a whole reply, by status and length. A repetition is harmless only if every
+//! method of the list is idempotent, and only then does the driver send unanswered requests again.
 
 use crate::parse::Usage;
 use std::fmt;

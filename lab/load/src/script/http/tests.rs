@@ -1,4 +1,7 @@
 //! The web script against handmade replies, cut at every byte.
+//!
+//! Each case is a reply in bytes and the verdict on it. The verdict must be the same for the whole
+//! reply, for every cut in two, and byte by byte.
 
 use super::*;
 use crate::faults::Faults;

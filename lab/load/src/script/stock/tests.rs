@@ -1,4 +1,7 @@
 //! The market's script against handmade replies, split in every way.
+//!
+//! The oracle is a correct market in a few lines; each wrong one differs from it in one reply. The
+//! script must accept the first and object to every other, in every framing and at every cut.
 
 use super::*;
 use crate::faults::Faults;
