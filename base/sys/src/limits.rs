@@ -58,7 +58,8 @@ pub fn memory() -> u64 {
     bounded(machine(&text(Path::new("/proc/meminfo"))), text)
 }
 
-/// Where control groups of the second version are mounted, and the first version's memory controller.
+/// Where control groups of the second version are mounted, and the first version's memory
+/// controller.
 const GROUPS: &str = "/sys/fs/cgroup";
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 

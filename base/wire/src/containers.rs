@@ -81,8 +81,8 @@ fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 pub enum Unplayable {
     /// The file format is unknown.
     #[display(
-        "expected a file of MPEG-TS, WAV, MP4 (H.264, H.265, AAC, Opus) or Ogg (Opus), found another \
-         kind; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes one of most"
+        "expected a file of MPEG-TS, WAV, MP4 (H.264, H.265, AAC, Opus) or Ogg (Opus), found \
+         another kind; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes one of most"
     )]
     Kind,
     /// The file has no bytes.

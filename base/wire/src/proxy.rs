@@ -3,10 +3,10 @@
 //! proxy-protocol.txt define them.
 //!
 //! The PROXY layer of a server calls `next` before any byte reaches TLS or the service. The first
-//! bytes decide the version: `PROXY ` or the signature of version 2, which no HTTP request begins
-//! with. An incomplete header gives `None`, and the layer waits for more; any other beginning is an
-//! error, because guessing would let a client choose its own address. A header without a client
-//! (UNKNOWN, LOCAL, a Unix socket) is valid, and the peer's address then counts.
+//! bytes decide the version: `PROXY ` or the signature of version 2. An incomplete header gives
+//! `None`, and the layer waits for more; any other beginning is an error, because guessing would
+//! let a client choose its own address. A header without a client (UNKNOWN, LOCAL, a Unix socket)
+//! is valid, and the peer's address then counts.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

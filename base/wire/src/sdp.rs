@@ -4,7 +4,7 @@
 //! a sender to a group writes it as a file. `offers` reads a description back into the tracks that
 //! a player can set up. The grammar is that of the `sdp_types` crate; this file decides the
 //! content, such as the control URLs, the port 0 that means "negotiated by RTSP", and the range of
-//! a live programme. Names come from file names, so line breaks in them are replaced before they
+//! a live presentation. Names come from file names, so line breaks in them are replaced before they
 //! can add a line.
 
 use core::net::IpAddr;

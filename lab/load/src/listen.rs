@@ -11,10 +11,10 @@
 //!   report     what to request, and what arrived
 //! ```
 //!
-//! Up to 64 sessions have a pair of ports each, more share these. A server may name its sender (SSRC)
-//! when it grants a transport, and packets are attributed by that; otherwise by the ports or the channel
-//! where they arrive, and by their payload type. So ten thousand receivers need ten thousand connections
-//! but only 128 sockets.
+//! Up to 64 sessions have a pair of ports each, more share these. A server may name its sender
+//! (SSRC) when it grants a transport, and packets are attributed by that; otherwise by the ports or
+//! the channel where they arrive, and by their payload type. So ten thousand receivers need ten
+//! thousand connections but only 128 sockets.
 //!
 //! A slow generator must not blame the server. The kernel timestamps datagrams on arrival, so that
 //! lateness does not depend on when this thread runs, and it reports how many datagrams it dropped

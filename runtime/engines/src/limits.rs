@@ -17,8 +17,8 @@ pub const RECEIVE_BYTES: usize = 64 << 10;
 pub const RECEIVE_BYTES_LONG: usize = 4 << 10;
 /// Bytes that one receive takes in a turn that has become late: a few short requests.
 pub const RECEIVE_BYTES_LATE: usize = 512;
-/// A turn that lasted this long is late: the time of 256 more receives of requests that cost 0.2 us a
-/// byte is 25 ms.
+/// A turn that lasted this long is late: the time of 256 more receives of requests that cost 0.2 us
+/// a byte is 25 ms.
 pub const TURN_TIME_LATE: Duration = Duration::from_millis(5);
 /// A turn that lasted this long is long, whatever it moved: requests can cost much more than their
 /// bytes.

@@ -4,10 +4,9 @@
 //! A `PacedRunner` makes one context per worker, and its loop (`thread_per_stream`, `timer_wheel`
 //! or `kernel_queue`) calls these steps. `start` asks the source for the next order, `receive`
 //! hands reports to it, and `send` passes a burst to the sender, then records count, bytes and the
-//! lateness of every packet. What differs between the loops is only when a stream is called; what
-//! one send means is defined here once, so that their figures can be compared. Work is bounded per
-//! call: a burst is at most one sendmmsg(2), and reports are read 64 at a time, so that they cannot
-//! delay media.
+//! lateness of every packet. The loops differ only in when they call a stream; a send is the same
+//! for all of them, so their figures can be compared. Work is bounded per call: a burst is at most
+//! one sendmmsg(2), and reports are read 64 at a time, so that they cannot delay media.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -50,8 +50,8 @@ impl Asked<'_> {
         After::Next
     }
 
-    /// Answers a request for a title that is not available. A reason is the body, because players show
-    /// the status at most.
+    /// Answers a request for a title that is not available. A reason is the body, because players
+    /// show the status at most.
     fn lack<F>(&self, lack: Lack<F>, out: &mut Out) -> After<F> {
         match lack {
             Lack::Unread(job) => After::Job(job),

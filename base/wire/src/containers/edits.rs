@@ -1,13 +1,13 @@
-//! Edit lists of MP4 (ISO/IEC 14496-12 section 8.6.6): an empty edit delays a track, and an edit of the
-//! media presents a part of it. Where a list presents several parts, all from the first part on is
-//! presented.
+//! Edit lists of MP4 (ISO/IEC 14496-12 section 8.6.6): an empty edit delays a track, and an edit of
+//! the media presents a part of it. Where a list presents several parts, all from the first part on
+//! is presented.
 
 use mp4_atom::{ElstEntry, Trak};
 
 use super::mp4::Sample;
 
-/// Pictures from before the edit, which a player needs to decode the first one of it, pass so many
-/// times as fast, because RTP cannot tell a player to hide them.
+/// Pictures from before the edit, which a player needs to decode the first one of it, pass this
+/// number of times as fast, because RTP cannot tell a player to hide them.
 const HASTE: i64 = 16;
 
 /// Presents the samples of a track as its edit list says; `movie_scale` are the time units a second
@@ -66,7 +66,8 @@ mod tests {
     use super::*;
     use mp4_atom::FixedPoint;
 
-    /// Ten samples of 40 units at 1000 units a second; a player can start at the first and the sixth.
+    /// Ten samples of 40 units at 1000 units a second; a player can start at the first and the
+    /// sixth.
     fn presented(edits: &[(u64, Option<u64>)], is_video: bool) -> Vec<(u64, i64, i64)> {
         let sample = |at: i64| Sample {
             range: at as u64..at as u64 + 1,

@@ -1,6 +1,6 @@
 //! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), H.265 (RFC 7798), AAC
-//! (RFC 3640) and Opus (RFC 7587). Other tracks are left out. A file that was cut off behind its index
-//! is played as far as it goes.
+//! (RFC 3640) and Opus (RFC 7587). Other tracks are left out. A file that was cut off after its
+//! index is played as far as it goes.
 //!
 //! Packets are sent in decoding order and carry presentation times. Pictures are decoded before
 //! they are shown, and audio has priming samples, so times may be negative. The zero of the plan is
@@ -89,7 +89,8 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
             return Err(Unplayable::Fragments);
         }
         return Err(Unplayable::Codec(format!(
-            "H.264, H.265, AAC or Opus, found {}; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 makes them",
+            "H.264, H.265, AAC or Opus, found {}; ffmpeg -i FILE -c:v libx264 -c:a aac NEW.mp4 \
+             makes them",
             if found.is_empty() { "no tracks".to_owned() } else { found.join(", ") }
         )));
     }

@@ -1,6 +1,6 @@
 //! Fragments pictures of H.264 (RFC 6184, packetization mode 1) and H.265 (RFC 7798) into payloads:
-//! units that fit are sent whole, longer ones as fragments (FU), and each key picture is preceded by
-//! the parameter sets in one payload (STAP-A, AP). A receiver joins those of H.264 again.
+//! units that fit are sent whole, longer ones as fragments (FU), and each key picture is preceded
+//! by the parameter sets in one payload (STAP-A, AP). A receiver joins those of H.264 again.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;

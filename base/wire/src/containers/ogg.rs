@@ -39,8 +39,8 @@ pub(super) fn samples(front: &[u8]) -> Option<u64> {
     (1..=5760).contains(&(frame * frames)).then_some(frame * frames)
 }
 
-/// The name of a layout that RTP cannot carry: its packets hold several streams of Opus, and RFC 7587
-/// knows one of one or two channels.
+/// The name of a layout that RTP cannot carry: its packets hold several streams of Opus, and RFC
+/// 7587 knows one of one or two channels.
 pub(super) fn layout(channels: u8, streams: u8) -> Option<String> {
     (channels > 2 || streams != 1)
         .then(|| format!("Opus with {channels} channels in {streams} streams"))

@@ -33,8 +33,8 @@ const KEPT_ALL: usize = 8 << 20;
 /// The least and the most for one sender.
 const KEPT: (usize, usize) = (1 << 11, 1 << 20);
 
-/// The receiver and the sender's SSRC. Senders that relay one source have one SSRC, so a receiver is
-/// what tells sessions apart: a pair of ports, a group, or a session's own connection.
+/// The receiver and the sender's SSRC. Senders that relay one source have one SSRC, so a receiver
+/// is what tells sessions apart: a pair of ports, a group, or a session's own connection.
 pub type SenderKey = (u32, u32);
 /// The receiver of all groups.
 pub const GROUPS: u32 = u32::MAX;

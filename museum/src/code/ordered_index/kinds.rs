@@ -1,10 +1,10 @@
 //! The structures, with one trait for all.
 //!
-//! `ordered_index.rs` asks for a list of structures and gives each the same keys. The published list
-//! has the structures of the portfolio as they were, node by node; the corrected one has the same
-//! trees in an array, and what a program would use in their place. Calls go through a table of
-//! functions, which costs every arm the same nanosecond or two. A structure without an order (the
-//! hash table) sorts its keys for `sum`, so contests that walk leave it out.
+//! `ordered_index.rs` asks for a list of structures and gives each the same keys. The published
+//! list has a linked list and a plain tree node by node next to the red-black tree; the corrected
+//! one has both trees in an array, and what a program would use in their place. Calls go through a
+//! table of functions, which costs every arm the same nanosecond or two. A structure without an
+//! order (the hash table) sorts its keys for `sum`, so contests that walk leave it out.
 
 use super::published::{Boxed, Chain};
 use index::{Bst, Node, RedBlack, SearchTree};

@@ -1,8 +1,8 @@
 //! How long a turn of an event loop has become, and what its next receive may take.
 //!
-//! All sessions of a turn wait for each other. Bytes do not tell what they cost: 64 KiB hold one part
-//! of an upload, or 800 requests that each open a file. So the clock is looked at every few receives, and
-//! after each that brought much; the longer the turn, the less a receive takes.
+//! All sessions of a turn wait for each other. Bytes do not tell what they cost: 64 KiB hold one
+//! part of an upload, or 800 requests that each open a file. So the clock is looked at every few
+//! receives, and after each that brought much; the longer the turn, the less a receive takes.
 
 use seam::Instant;
 
@@ -21,8 +21,8 @@ pub struct TurnLength {
 }
 
 impl TurnLength {
-    /// The bytes that the next receive of a turn that began at `began` may take, after `moved` bytes;
-    /// `now` reads the clock. Marks the turn as long by adding to `moved`.
+    /// The bytes that the next receive of a turn that began at `began` may take, after `moved`
+    /// bytes; `now` reads the clock. Marks the turn as long by adding to `moved`.
     #[inline]
     pub fn receive_bytes(
         &mut self,

@@ -200,8 +200,8 @@ impl<'a, 'd> Turn<'a, 'd> {
         self.connection.count_held(self.context, self.now);
     }
 
-    /// Waits while the connections of all workers hold far more than the budget: a request that came
-    /// during the wait for it may want much memory at once.
+    /// Waits while the connections of all workers hold far more than the budget: a request that
+    /// came during the wait for it may want much memory at once.
     fn await_memory(&mut self) {
         while self.context.board.is_dire() && self.context.phase() < Phase::Forced {
             self.context.rest(Doing::Waiting);

@@ -1,6 +1,6 @@
 //! One slot of the scoreboard: a worker's own account of itself.
 //!
-//! A worker writes its slot and everybody may read it: the supervisor, `/status.json`, `top`, the
+//! A worker writes its slot, and observers read it: the supervisor, `/status.json`, `top`, the
 //! governor. Since there is one writer, a `Tally` adds by a load and a store, without a locked
 //! instruction. Each number is exact, but two numbers of a slot may be from different moments. A
 //! worker that dies leaves its numbers: its successor in the slot counts on, so totals never
