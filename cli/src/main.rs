@@ -74,7 +74,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See a race, a film over RTP and a game in a browser
+    /// See a race, and a game in a browser
     Demo(tools::demo::Args),
     /// Serve stock, http, echo, game or media on any engine
     #[command(subcommand)]

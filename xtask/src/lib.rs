@@ -8,7 +8,6 @@ pub mod bench;
 pub mod ci;
 pub mod fuzz;
 pub mod golden;
-pub mod maps;
 pub mod package;
 pub mod pictures;
 pub mod site;

@@ -19,12 +19,6 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("bare", "", "compile the C loops of bare/ into bare/build", xtask::bare::run),
     ("fuzz", "[smoke | NAME [SEED] [EVENTS]]", "run the fuzz registry", xtask::fuzz::run),
     (
-        "maps",
-        "[FOLDER]",
-        "every query of every scenario: each length, each step, each method",
-        xtask::maps::run,
-    ),
-    (
         "golden",
         "[--write WHY]",
         "instructions per request of each loop, against tests/golden.toml",
@@ -52,7 +46,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "duets (engines, idle, churn, web, ...) and programs (load, media, governor, day, ...)",
+        "duets (engines, idle, churn, web, ...) and programs (load, media, governor, ...)",
         xtask::bench::run,
     ),
 ];

@@ -8,7 +8,6 @@
 
 use ::load::parse::{Scheme, rate};
 use ::load::slo::Slo;
-use ::load::stop::Precision;
 use ::load::work::Think;
 use meter::counters::CounterPlace;
 use std::net::IpAddr;
@@ -38,8 +37,8 @@ pub struct Args {
     /// echo://HOST[:PORT], or line://HOST:PORT for any line protocol, and over TLS stock+tls://,
     /// echo+tls:// or line+tls://, in messages of a WebSocket +ws:// or +wss:// instead of +tls://;
     /// for -c receivers of media rtsp://HOST[:PORT]/NAME, rtspt:// (media within the connection)
-    /// or udp+rtp://ADDRESS:PORT. `--arrivals replay` is followed by its file
-    #[arg(value_name = "TARGET", num_args = 1..=2)]
+    /// or udp+rtp://ADDRESS:PORT
+    #[arg(value_name = "TARGET")]
     #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema", "turns"])]
     pub places: Vec<String>,
     #[command(flatten)]
@@ -114,9 +113,8 @@ pub struct ModelArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     #[arg(hide_short_help = true)]
     pub session_requests: u64,
-    /// How requests or sessions arrive: poisson, constant, or replay with a FILE that has one
-    /// arrival time a line, in seconds
-    #[arg(long, default_value = "poisson", value_name = "poisson|constant|replay FILE")]
+    /// How requests or sessions arrive
+    #[arg(long, default_value = "poisson", value_name = "poisson|constant")]
     pub arrivals: ArrivalsArg,
     /// Closed loop: requests in one write. Open loop: the most outstanding requests of a connection
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -137,24 +135,19 @@ pub enum ArrivalsArg {
     Poisson,
     /// At equal intervals
     Constant,
-    /// At the times in a file
-    Replay,
 }
 
 /// How long.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Length")]
 pub struct SpanArgs {
-    /// How long to measure; with --precision the limit [default: 1s; with --precision 60s]
+    /// How long to measure; [default: 1s]
     #[arg(long = "for", short = 'd', short_alias = 'z', value_parser = span, value_name = "TIME")]
     pub span: Option<Duration>,
     /// Measure exactly this many requests
     #[arg(long, short = 'n', value_name = "N", conflicts_with = "span")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Measure until a figure is known this well: 2% (median response time), 5%:p99, 1%:rate
-    #[arg(long, value_name = "SHARE[:METRIC]", conflicts_with = "count")]
-    pub precision: Option<Precision>,
     /// Length of the load before the measurement [default: 300ms after the ramp; with --count none]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub warmup: Option<Duration>,
@@ -234,7 +227,7 @@ pub struct GoalArgs {
     #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
     /// Find the highest open rate at which --slo holds
-    #[arg(long, requires = "slo", conflicts_with_all = ["count", "precision", "sessions", "turns"])]
+    #[arg(long, requires = "slo", conflicts_with_all = ["count", "sessions", "turns"])]
     pub find_capacity: bool,
     /// Measure the generator's own limits on this machine, and keep them for later verdicts
     #[arg(long, conflicts_with = "turns", hide_short_help = true)]

@@ -17,7 +17,7 @@ use ::load::work::Think;
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
 use language::info;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The default number of users, pooled connections or concurrent sessions.
@@ -31,15 +31,14 @@ const STAY_MIN: Duration = Duration::from_millis(10);
 const WARMUP: Duration = Duration::from_millis(300);
 /// How long a store with receipts may be silent: elections and restarts take seconds.
 const DRAIN_NUMBERED: Duration = Duration::from_secs(60);
-/// How long to measure; with a precision at the most.
+/// How long to measure.
 const SPAN: Duration = Duration::from_secs(1);
-const SPAN_PRECISE: Duration = Duration::from_secs(60);
 
 impl Args {
     /// The plan of one run; its baseline is not known yet.
     pub fn plan(&self) -> Result<Plan, Usage> {
-        let (target, trace) = self.places()?;
-        let (model, settings) = (self.model(trace)?, self.settings()?);
+        let target = self.target()?;
+        let (model, settings) = (self.model()?, self.settings()?);
         if settings.tops_up && target.scheme != Scheme::Echo {
             return Err(Usage(format!("expected --in-flight with echo://, found {target}")));
         }
@@ -51,7 +50,7 @@ impl Args {
             threads: usize::from(self.threads),
             seed: self.seed,
             warmup: self.span.warmup.unwrap_or(warmup + ramp),
-            window: self.window()?,
+            window: self.window(),
             cpu: self.cpu,
             watch: self.watch.map(|pid| Watched {
                 pid,
@@ -96,48 +95,29 @@ impl Args {
         })
     }
 
-    /// The server, and the file of moments.
-    fn places(&self) -> Result<(Target, Option<PathBuf>), Usage> {
-        let is_target = |place: &&String| place.contains("://");
-        let (targets, files): (Vec<_>, Vec<_>) = self.places.iter().partition(is_target);
-        let (target, file) = match (&targets[..], &files[..]) {
-            ([target], []) => (target, None),
-            ([target], [file]) if self.model.arrivals == ArrivalsArg::Replay => {
-                (target, Some(PathBuf::from(file)))
-            }
-            ([], [first, ..]) => (first, None),
-            _ => {
-                let found = self.places.join("` and `");
-                return Err(Usage(format!("expected one target, found `{found}`")));
-            }
+    /// The server.
+    fn target(&self) -> Result<Target, Usage> {
+        let [place] = &self.places[..] else {
+            let places = self.places.join("` and `");
+            return Err(Usage(format!("expected one target, found `{places}`")));
         };
-        let mut target: Target = target.parse()?;
+        let mut target: Target = place.parse()?;
         let LinkArgs { cacert, insecure, no_resume, .. } = &self.links;
         let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
         target.trust(TlsOptions { roots, is_insecure, no_resume })?;
-        Ok((target, file))
+        Ok(target)
     }
 
-    fn model(&self, trace: Option<PathBuf>) -> Result<Model, Usage> {
+    fn model(&self) -> Result<Model, Usage> {
         let flags = &self.model;
-        let scheduled = flags.open.is_some() || flags.sessions.is_some();
-        let replay = flags.arrivals == ArrivalsArg::Replay;
-        if flags.ramp.is_some() && (scheduled || replay) {
+        if flags.ramp.is_some() && (flags.open.is_some() || flags.sessions.is_some()) {
             return Err(Usage(
                 "expected --ramp with a closed loop, found another model".to_owned(),
             ));
         }
-        let arrivals = match (flags.arrivals, trace) {
-            (ArrivalsArg::Replay, Some(file)) => Arrivals::Replay(file),
-            (ArrivalsArg::Replay, None) => {
-                return Err(Usage(
-                    "expected a file behind `--arrivals replay`, found none; it holds the seconds \
-                     of an arrival on each line"
-                        .to_owned(),
-                ));
-            }
-            (ArrivalsArg::Constant, _) => Arrivals::Constant,
-            (ArrivalsArg::Poisson, _) => Arrivals::Poisson,
+        let arrivals = match flags.arrivals {
+            ArrivalsArg::Constant => Arrivals::Constant,
+            ArrivalsArg::Poisson => Arrivals::Poisson,
         };
         let (mut depth, mut think) = (flags.depth, flags.think);
         if let Some(window) = self.echo.in_flight {
@@ -151,22 +131,14 @@ impl Args {
                 Model::Sessions { rate, arrivals, rounds, depth, think }
             }
             (Some(rate), _) => Model::Open { rate, arrivals, depth },
-            // A trace determines its own rate.
-            (None, None) if replay => Model::Open { rate: 1.0, arrivals, depth },
             (None, None) => Model::Closed { depth, think, ramp: flags.ramp },
         })
     }
 
-    fn window(&self) -> Result<Window, Usage> {
-        match (self.span.count, self.span.precision) {
-            (Some(count), _) => Ok(Window::Count(count)),
-            (None, Some(_)) if self.threads != 1 => {
-                Err(Usage("expected -t 1 with --precision, found more threads".to_owned()))
-            }
-            (None, Some(precision)) => {
-                Ok(Window::Precise(precision, self.span.span.unwrap_or(SPAN_PRECISE)))
-            }
-            (None, None) => Ok(Window::For(self.span.span.unwrap_or(SPAN))),
+    fn window(&self) -> Window {
+        match self.span.count {
+            Some(count) => Window::Count(count),
+            None => Window::For(self.span.span.unwrap_or(SPAN)),
         }
     }
 

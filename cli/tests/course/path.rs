@@ -27,7 +27,7 @@ fn each_method_finds_the_portfolio_s_lengths() {
         ("portfolio-maze.map", "20,10", 38.1421),
         ("portfolio-maze.map", "70,35", 108.0122),
     ] {
-        for algorithm in ["astar", "jps", "jps+"] {
+        for algorithm in ["astar", "jps"] {
             let map = data(map);
             let args = ["find", &map, "--from", "0,0", "--to", to, "--rule", "one-obstacle"];
             let output = path(&[&args[..], &["--algorithm", algorithm, "--json"]].concat());
@@ -75,44 +75,6 @@ fn what_cannot_be_reached_is_said_and_gone_near_to_if_asked() {
     check(&["--from", "0,0", "--to", "5,0"], 1, "outside");
     check(&["--from", "0", "--to", "5,0"], 2, "column and row");
     check(&["--from", "0,0", "--to", "1,0", "--rule", "any"], 2, "one-obstacle");
-}
-
-#[test]
-fn scenarios_are_checked_and_a_wrong_length_is_found_out() {
-    for algorithm in ["astar", "jps", "jps+"] {
-        let scen = data("portfolio-maze.map.scen");
-        let args = ["check", "--scen", &scen, "--algorithm", algorithm, "--rule", "one-obstacle"];
-        let output = path(&args);
-        let Ended { code, out, err, .. } = output;
-        assert_eq!(code, Some(0), "{err}");
-        assert!(out.contains("4 of 4 optimal and legal step by step"), "{out}");
-    }
-    // Another rule has other lengths, and the check names the rule that fits.
-    let output = path(&["check", "--scen", &data("portfolio-maze.map.scen")]);
-    let Ended { code, out, err, .. } = output;
-    assert_eq!(code, Some(1), "{out}");
-    assert!(
-        out.contains("0 of 4 optimal") && err.contains("try --rule one-obstacle"),
-        "{out}{err}"
-    );
-    let scen = "version 1\n0\tportfolio-open.map\t80\t40\t0\t0\t9\t0\t8.9\n";
-    let (folder, wrong) = Folder::with("wrong.scen", scen);
-    let wrong = wrong.display().to_string();
-    let map = data("portfolio-open.map");
-    let output = path(&["check", "--scen", &wrong, "--map", &map, "--json"]).exits(1);
-    let told: Value = serde_json::from_str(&output.out).expect("one line of JSON");
-    assert_eq!((&told["wrong_length"], &told["searches"]), (&json!(2), &json!(2)));
-    let other = folder.file("other.scen", scen.replace("80", "81")).display().to_string();
-    let err = path(&["check", "--scen", &other, "--map", &map]).err;
-    assert!(err.contains("expected a map of 81 by 40"), "{err}");
-    let pond = folder.file("pond.map", "type octile\nheight 1\nwidth 3\nmap\n.SW\n");
-    let pond = pond.display().to_string();
-    let row = |from: u8, to: u8| format!("version 1\n0\tpond.map\t3\t1\t{from}\t0\t{to}\t0\t1\n");
-    for (scen, code, says) in [(row(0, 1), 0, ""), (row(2, 2), 1, "found water (`W`) at 2,0")] {
-        let scen = folder.file("pond.scen", scen).display().to_string();
-        let Ended { code: found, err, .. } = path(&["check", "--scen", &scen, "--map", &pond]);
-        assert!(found == Some(code) && err.contains(says), "{found:?}: {err}");
-    }
 }
 
 /// Sends bytes to the editor in pieces of `piece` and reads until it closes.

@@ -1,47 +1,38 @@
-//! `senders cast`, started as a user starts it. The tests check counts, never speeds.
+//! Trials of senders, as the museum starts them. The tests check counts, never speeds.
 
-use serde_json::Value;
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
-fn senders(words: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
-    command.arg("senders").args(words.split_whitespace());
-    command.output().expect("the binary was built for this test")
-}
+use lab::machine::Placement;
+use lab::pace::{Around, Company, Reading, Trial, Work};
 
-fn lines(output: &Output) -> Vec<Value> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
-}
+use crate::harness::BINARY;
 
-#[test]
-fn a_cast_counts_every_packet_beside_busy_processes_too() {
-    for company in ["", " --spinners 3 --forks 1 --compiles 1"] {
-        let words = format!("cast sendmmsg --streams 4 --packets 20 --gap 5 --json{company}");
-        let found = &lines(&senders(&words))[0];
-        let counts = ["sent", "heard", "failed"].map(|name| found[name].as_u64());
-        assert_eq!(counts, [Some(80), Some(80), Some(0)], "{found}");
-        assert_eq!(found["late"]["packets"], 80);
-        assert_eq!(found["sink"], "loopback, heard");
-    }
-    let text = senders("cast plain --streams 2 --packets 5 --gap 2");
-    let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    for part in ["10 sent, 0 refused, 10 heard", "CPU", "2.000 sending calls", "p99.9"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
+fn tried(sender: &str, (streams, packets, gap_us): (u32, u32, u64), company: Company) -> Reading {
+    let work = Work { streams, packets, gap_us, file: true, ..Work::default() };
+    let cores = Placement::choose().map(|placement| placement.cores(false));
+    let around = Around { cores, company, ..Around::default() };
+    let trial = Trial { exe: Path::new(BINARY), sender, work, around };
+    trial.run(&AtomicBool::new(false)).expect("it works everywhere")
 }
 
 #[test]
-fn what_cannot_be_cast_is_refused_in_words() {
-    let refused = |words: &str, want: &str| {
-        let output = senders(words);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(want), "{words}: {said}");
-    };
-    refused("cast mule", "expected a sender");
-    refused("cast plain --gap none", "milliseconds from 0");
-    refused("cast plain --fifo 0", "1..=99");
-    refused("cast plain --nice 3 --fifo 3", "cannot be used with");
+fn a_trial_counts_every_packet_beside_busy_processes_too() {
+    for company in [Company::default(), Company { spinners: 3, forks: 1, compiles: 1 }] {
+        let reading = tried("sendmmsg", (4, 20, 5_000), company);
+        assert_eq!((reading.sent, reading.heard, reading.failed), (80, 80, 0), "{reading:?}");
+        assert_eq!(reading.late.map(|late| late.packets), Some(80));
+        assert_eq!(reading.sink, "loopback, heard");
+    }
+    let reading = tried("plain", (2, 5, 2_000), Company::default());
+    assert_eq!((reading.sent, reading.heard, reading.calls), (10, 10, 20), "{reading:?}");
+}
+
+#[test]
+fn a_trial_that_is_impossible_is_refused_in_words() {
+    for (word, reason) in [("sender=mule", "expected a sender"), ("gap_us=no", "no number: `no`")] {
+        let refused = testkit::run(Command::new(BINARY).args(["senders", "rate", word]));
+        assert!(refused.code != Some(0) && refused.err.contains(reason), "{refused:?}");
+    }
 }

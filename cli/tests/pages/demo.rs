@@ -1,5 +1,4 @@
-//! The demonstrations: the menu, the race's answer, and the pages of the film and the game in
-//! Chromium.
+//! The demonstrations: the menu, the race's answer, and the page of the game in Chromium.
 
 use crate::browser::Browser;
 use serde_json::json;
@@ -13,12 +12,6 @@ fn demo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
     command.arg("demo").args(args);
     command
-}
-
-/// A number that the page publishes.
-fn number(browser: &mut Browser, key: &str) -> f64 {
-    let value = browser.eval(&format!("Number(document.documentElement.dataset.{key})"));
-    value.as_f64().unwrap_or(-1.0)
 }
 
 /// The page fits windows of both widths in both schemes, asks nobody else and complains of nothing.
@@ -48,12 +41,12 @@ fn interrupt(browser: &mut Browser, server: Server) {
 #[test]
 fn the_menu_lists_all_and_obeys_a_key() {
     let listed = run(&mut demo(&[])).success().out;
-    for name in ["race", "media", "game"] {
+    for name in ["race", "game"] {
         assert!(listed.contains(&format!("roundhouse demo {name} ")), "{listed}");
     }
     let mut terminal = Terminal::start(&mut demo(&[]));
     let seen = terminal.shows(0, "q ends");
-    terminal.press(b"3");
+    terminal.press(b"2");
     terminal.shows(seen, "Ctrl-C ends it");
     terminal.signal(Signal::INT);
     assert!(terminal.ended().success());
@@ -66,40 +59,6 @@ fn a_race_ends_with_its_answer() {
     let ended = run(command.env("TMPDIR", room.path())).success().says("report.html");
     let answer = ended.out.split("\n\n").next().unwrap_or_default();
     assert!(answer.contains("epoll") && answer.ends_with('.'), "{ended:?}");
-}
-
-#[test]
-fn a_film_shows_what_the_network_does_to_it() {
-    let Some(mut browser) = Browser::open() else { return };
-    let server = Server::start(&mut demo(&["media"]));
-    browser.look(1280, 900, "light");
-    browser.go(&format!("http://{}/", server.address));
-    browser.wait("document.documentElement.dataset.decoded > 40");
-    assert_eq!(number(&mut browser, "lost"), 0.0);
-    assert!(number(&mut browser, "packets") > 100.0);
-    let mut slide = |name: &str, value: u32| {
-        browser.eval(&format!("{name}.value = {value}; {name}.dispatchEvent(new Event('input'))"));
-    };
-    slide("loss", 20);
-    // More than the buffer, so that a third of what arrives is too late.
-    slide("delay", 180);
-    browser.eval("new Promise(good => setTimeout(good, 6000))");
-    let (lost, late) = (number(&mut browser, "share"), number(&mut browser, "lateShare"));
-    assert!((0.1..0.3).contains(&lost) && late > 0.1, "{lost} lost, {late} late");
-    assert!(number(&mut browser, "damaged") > 10.0);
-    let decoded = number(&mut browser, "decoded");
-    browser.wait(&format!("document.documentElement.dataset.decoded > {decoded} + 10"));
-    inspect(&mut browser, "demo-media");
-    interrupt(&mut browser, server);
-}
-
-#[test]
-fn a_film_without_pictures_of_h264_is_refused() {
-    let room = Folder::new();
-    let film = room.file("talk.wav", testkit::wave(testkit::Law::Mu, &[0; 8000]));
-    run(demo(&["media", "--film"]).arg(film))
-        .exits(1)
-        .says("expected a film with pictures of H.264, found PCMU");
 }
 
 #[test]

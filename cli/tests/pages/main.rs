@@ -5,6 +5,8 @@ mod browser;
 mod demo;
 mod path;
 mod report;
+#[path = "../../../lab/pages/tests/sample/mod.rs"]
+mod sample;
 mod web;
 mod websocket;
 

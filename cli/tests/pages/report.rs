@@ -1,7 +1,7 @@
 //! The report and the exhibit, opened from files as a reader would.
 
 use crate::browser::{Browser, decoded};
-use crate::page;
+use crate::{page, sample};
 use document::{Document, Plot, Section, Series};
 use lab::record::{Recorder, Run};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ const FAINT: &str = include_str!("faint.js");
 
 #[test]
 fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
-    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::whole())) else { return };
+    let Some((mut browser, _room, url)) = begin(&report(&sample::whole())) else { return };
     let mut papers = Vec::new();
     for (width, scheme) in [(360, "light"), (360, "dark"), (1280, "light"), (1600, "dark")] {
         let at = format!("{width} {scheme}");
@@ -70,7 +70,7 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
 
 #[test]
 fn colours_of_charts_follow_the_scheme() {
-    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
+    let Some((mut browser, _room, url)) = begin(&report(&sample::small())) else { return };
     browser.look(1280, 900, "light");
     browser.go(&url);
     draw(&mut browser);
@@ -83,7 +83,7 @@ fn colours_of_charts_follow_the_scheme() {
 
 #[test]
 fn a_report_is_printed_light_and_with_its_charts() {
-    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
+    let Some((mut browser, _room, url)) = begin(&report(&sample::small())) else { return };
     browser.look(1280, 900, "dark");
     browser.go(&url);
     browser.wait("document.documentElement.classList.contains('drawn')");
@@ -109,7 +109,7 @@ fn a_report_is_printed_light_and_with_its_charts() {
 
 #[test]
 fn a_report_can_be_read_without_script() {
-    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
+    let Some((mut browser, _room, url)) = begin(&report(&sample::small())) else { return };
     browser.look(800, 900, "light");
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.go(&url);
@@ -131,7 +131,7 @@ fn a_report_can_be_read_without_script() {
 
 #[test]
 fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
-    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
+    let Some((mut browser, _room, url)) = begin(&report(&sample::small())) else { return };
     browser.look(1280, 900, "light");
     browser.go(&url);
     browser.press("Tab");
@@ -207,7 +207,7 @@ fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
 
 #[test]
 fn a_race_that_has_not_ended_is_drawn_from_its_record() {
-    let (room, race) = (Folder::new(), pages::sample::small());
+    let (room, race) = (Folder::new(), sample::small());
     let raw = room.path().join("report.jsonl");
     let mut recorder = Recorder::begin(&raw, &race.manifest).expect("the folder is writable");
     for trial in &race.trials[..40] {

@@ -1,16 +1,9 @@
-//! `roundhouse demo`: a race on the terminal, and a film and a game in a browser.
-//!
-//! | file | what |
-//! |---|---|
-//! | `feed.rs` | records that a program appends, and every page receives over its WebSocket |
-//! | `media.rs` | a film over RTP through a relay that drops and delays packets |
-//! | `game.rs` | the world of `serve game`, with players that walk by themselves |
+//! `roundhouse demo`: a race on the terminal, and a game in a browser: the world of `serve game`,
+//! with players that walk by themselves.
 //!
 //! The race is the command `race` with few engines, so `cli` gives it to [`run`].
 
-mod feed;
 mod game;
-mod media;
 
 use std::io::{IsTerminal, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -42,8 +35,6 @@ pub struct Args {
 enum Demo {
     /// Race four engines and watch how the answer becomes certain
     Race(RaceArgs),
-    /// Watch a film over RTP, and lose or delay its packets with sliders
-    Media(media::Args),
     /// Walk in the world of a game server, among players that walk by themselves
     Game(game::Args),
 }
@@ -101,7 +92,6 @@ pub fn run(args: Args, race: impl FnOnce(&RaceArgs) -> Result<ExitCode>) -> Resu
     let Some(demo) = args.demo.or_else(choose) else { return Ok(ExitCode::SUCCESS) };
     match demo {
         Demo::Race(args) => race(&args),
-        Demo::Media(args) => media::run(&args),
         Demo::Game(args) => game::run(&args),
     }
 }

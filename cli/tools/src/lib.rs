@@ -15,7 +15,7 @@
 //! | `architectures` | the table of engines |
 //! | `motion` | a recording of an engine, call by call, as a page |
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
-//! | `demo` | a film over RTP and a game to look at, in a browser |
+//! | `demo` | a game to look at, in a browser |
 //! | `progress` | the live view of a load |
 //! | `race` | a race's book of stocks and directory; its view on a terminal |
 //! | `serve` | files, access log, certificates and live sources for our services |

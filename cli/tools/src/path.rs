@@ -1,16 +1,13 @@
-//! `roundhouse path`: finds, draws and checks shortest paths on maps, and animates searches in a
-//! browser.
+//! `roundhouse path`: finds and draws shortest paths on maps, and animates searches in a browser.
 //!
 //! ```text
 //!   find    one path, over the map in the terminal
-//!   check   every length and every step of a scenario
 //!   edit    serves a page to draw walls and compare two searches
 //! ```
 //!
 //! Corner rules are types in `grid` and values on the command line; `under` turns one into the
 //! other.
 
-mod check;
 mod draw;
 mod edit;
 mod find;
@@ -22,15 +19,13 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
 use grid::movingai::Map;
-use grid::{Always, Corners, FourNeighbour, NoObstacle, OneObstacle, Rule};
+use grid::{Always, Corners, FourNeighbour, Method, NoObstacle, OneObstacle, Rule};
 
 /// The commands of `path`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Find a shortest path and draw it over the map
     Find(find::Args),
-    /// Check every length and every step of a scenario
-    Check(check::Args),
     /// Serve a page to draw walls and watch two searches side by side
     Edit(edit::Args),
 }
@@ -39,7 +34,6 @@ pub enum Command {
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Find(args) => find::run(&args),
-        Command::Check(args) => check::run(&args),
         Command::Edit(args) => edit::run(&args),
     }
 }
@@ -52,21 +46,17 @@ pub enum Algorithm {
     AStar,
     /// Jump point search: 64 cells at a time
     Jps,
-    /// Jump point search with a precomputed table
-    #[value(name = "jps+", alias = "jpsplus")]
-    JpsPlus,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 3] = [Algorithm::AStar, Algorithm::Jps, Algorithm::JpsPlus];
+    pub const ALL: [Algorithm; 2] = [Algorithm::AStar, Algorithm::Jps];
 
     /// Its name in text.
     pub fn title(self) -> &'static str {
         match self {
             Algorithm::AStar => "A*",
             Algorithm::Jps => "JPS",
-            Algorithm::JpsPlus => "JPS+",
         }
     }
 
@@ -75,7 +65,14 @@ impl Algorithm {
         match self {
             Algorithm::AStar => "astar",
             Algorithm::Jps => "jps",
-            Algorithm::JpsPlus => "jps+",
+        }
+    }
+
+    /// The search of that name.
+    fn method(self) -> Method {
+        match self {
+            Algorithm::AStar => Method::AStar,
+            Algorithm::Jps => Method::Jps,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! `roundhouse senders`: the ways in which packets can wait for their moment and leave, those that
-//! work on the machine, and why the others do not. The command tests each by sending packets. Its
-//! subcommand `cast` measures one of them.
+//! work on the machine, and why the others do not. The command tests each by sending packets. The
+//! museum measures them, in processes of the hidden subcommands.
 
-mod cast;
 mod kernel;
 mod rank;
 mod rate;
@@ -12,13 +11,11 @@ pub use rank::RankArgs;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use pacing::{Sender, Works, probe, probe_txtime};
 use pages::terminal::{annotated, folded};
 use serde_json::json;
 use stats::words::time;
-
-use crate::interrupt::watch;
 
 /// The flags of `roundhouse senders`.
 #[derive(clap::Args)]
@@ -34,9 +31,7 @@ pub struct Args {
 /// The subcommands.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Send with one sender, and show its cost and lateness
-    Cast(cast::Args),
-    /// The sending process of `cast`: prints one line of JSON
+    /// Send with one sender; prints its cost and lateness as one line of JSON
     #[command(hide = true)]
     Rate { words: Vec<String> },
     /// The loop that counts a core's idle time
@@ -46,10 +41,8 @@ enum Action {
 
 /// Prints the table, or runs a subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let exe = || std::env::current_exe().context("cannot find this program's own file");
     match &args.action {
         None => shown(args.json),
-        Some(Action::Cast(args)) => cast::run(args, &exe()?, &watch()?)?,
         Some(Action::Rate { words }) => {
             let reading = rate::cast(&rate::Ask::parse(words)?)?;
             println!("{}", serde_json::to_string(&reading)?);

@@ -8,15 +8,11 @@
 //! | model | arrivals | work |
 //! |---|---|---|
 //! | closed | [`Ramp`], all at once or along a ramp | endless batches |
-//! | open | [`Poisson`], [`Constant`], [`Replay`] | one request on any free connection |
+//! | open | [`Poisson`], [`Constant`] | one request on any free connection |
 //! | sessions | the same | k requests on a separate connection |
 //!
 //! Moments do not shift. An overdue arrival is handled at once, with its original due time: that is
 //! the queue of a slow server, and latency counts from there.
-
-mod replay;
-
-pub use replay::Replay;
 
 use crate::Instant;
 use rand::{Rng, SeedableRng};

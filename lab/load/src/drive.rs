@@ -232,7 +232,7 @@ impl Driver {
             let arrived = self.admit(stop, now);
             self.ring(stop, now);
             self.check_windows(stop, now);
-            self.end_interval(now, stop);
+            self.end_interval(now);
             self.note_failure(now);
             if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
                 return Ok(());
@@ -415,16 +415,16 @@ impl Driver {
     }
 
     /// Ends the current interval when it is over and reports it to the observer.
-    fn end_interval(&mut self, now: Instant, stop: &dyn Stop) {
+    fn end_interval(&mut self, now: Instant) {
         if self.record.recorder.is_due(now) {
             self.snapshot(now);
         }
-        let observed = self.record.observer.is_some() || stop.looks();
-        if !observed || now < self.record.interval_start + self.settings.interval {
+        if self.record.observer.is_none()
+            || now < self.record.interval_start + self.settings.interval
+        {
             return;
         }
         self.record.tally.settle();
-        stop.look(&self.record.tally, now.since(self.record.interval_start));
         self.report_interval(now);
         self.record.earlier.get_or_insert_default().merge(&self.record.tally);
         self.record.tally.clear();

@@ -50,7 +50,7 @@ impl HistogramLog {
     /// The kernel refuses a thread.
     pub fn begin(file: File, plan: &Plan) -> io::Result<Self> {
         let (records, inbox) = mpsc::channel();
-        let (parts, each) = (plan.threads, plan.interval());
+        let (parts, each) = (plan.threads, plan.settings.interval);
         let mut comments = comments(plan);
         let more = match plan.model.is_scheduled() {
             true => "in ns; Tag=service: from sent to done; Tag=lateness: from due to sent",

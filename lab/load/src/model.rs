@@ -1,9 +1,7 @@
 //! The three load models, as pairs of an arrival process and the work of each arrival.
 
-use crate::arrive::{Arrive, Constant, Poisson, Ramp, Replay};
-use crate::parse::Usage;
+use crate::arrive::{Arrive, Constant, Poisson, Ramp};
 use crate::work::{Think, Work};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The load model: the source, the times and the number of requests.
@@ -45,14 +43,12 @@ pub enum Model {
 }
 
 /// An arrival process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independent of each other.
     Poisson,
     /// Evenly spaced.
     Constant,
-    /// As listed in a file; the rate is then ignored.
-    Replay(PathBuf),
 }
 
 impl Model {
@@ -82,9 +78,7 @@ impl Model {
     /// Arrivals a second, for a schedule with a rate.
     pub fn rate(&self) -> Option<f64> {
         match self {
-            Self::Open { rate, arrivals, .. } | Self::Sessions { rate, arrivals, .. } => {
-                (!matches!(arrivals, Arrivals::Replay(_))).then_some(*rate)
-            }
+            Self::Open { rate, .. } | Self::Sessions { rate, .. } => Some(*rate),
             Self::Closed { .. } => None,
         }
     }
@@ -109,32 +103,28 @@ impl Model {
     }
 
     /// The arrivals of thread `part` of `parts`, which has `users` of the users.
-    ///
-    /// # Errors
-    /// A trace cannot be read.
     pub fn arrivals(
         &self,
         users: usize,
         seed: u64,
         (part, parts): (usize, usize),
-    ) -> Result<Box<dyn Arrive>, Usage> {
+    ) -> Box<dyn Arrive> {
         let share = parts as f64;
         let (rate, arrivals) = match self {
-            Self::Closed { ramp: None, .. } => return Ok(Box::new(Ramp::at_once(users as u64))),
+            Self::Closed { ramp: None, .. } => return Box::new(Ramp::at_once(users as u64)),
             Self::Closed { ramp: Some(rate), .. } => {
-                return Ok(Box::new(Ramp::at_rate(users as u64, rate / share)));
+                return Box::new(Ramp::at_rate(users as u64, rate / share));
             }
             Self::Open { rate, arrivals, .. } | Self::Sessions { rate, arrivals, .. } => {
                 (*rate, arrivals)
             }
         };
-        Ok(match arrivals {
+        match arrivals {
             // Poisson processes add up to one; separate seeds keep the parts independent.
             Arrivals::Poisson => {
                 Box::new(Poisson::new(rate / share, seed.wrapping_add(part as u64 * 0x9e37_79b9)))
             }
             Arrivals::Constant => Box::new(Constant::new(rate / share, part as f64 / share)),
-            Arrivals::Replay(path) => Box::new(Replay::open(path, part as u64, parts as u64)?),
-        })
+        }
     }
 }

@@ -158,7 +158,7 @@ pub struct Report {
     pub generator: Generator,
     /// The verdict on the generator.
     pub health: Health,
-    /// Half the width of the 95 % interval of the number being measured, as a fraction of it.
+    /// Always `null`: a run by precision, which had half the width of its interval here, is gone.
     pub precision: Option<f64>,
     /// The server's resource use in the window, if it was watched.
     pub server: Option<Server>,

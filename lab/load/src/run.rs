@@ -22,7 +22,7 @@ use crate::report::Report;
 use crate::script::REQUESTS_MAX;
 use crate::slo::Slo;
 use crate::snapshot::Board;
-use crate::stop::{ByPrecision, Most, Precision, Stop, Until};
+use crate::stop::{Most, Stop, Until};
 use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
@@ -44,8 +44,6 @@ const HEAD_START: Duration = Duration::from_millis(20);
 /// The most kinds of requests that are counted apart, in all threads together: each takes at most
 /// 8 KB (two histograms), and some 300 bytes after a few replies.
 const KINDS_MAX: usize = REQUESTS_MAX;
-/// The interval between two checks in a window by precision.
-const LOOKS: Duration = Duration::from_millis(100);
 
 /// The length of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +52,6 @@ pub enum Window {
     For(Duration),
     /// Until this many requests are answered.
     Count(u64),
-    /// Until a number is known this precisely, but at most for this time.
-    Precise(Precision, Duration),
 }
 
 /// A run, as the flags describe it.
@@ -106,14 +102,6 @@ impl Plan {
             watch: None,
             slo: None,
             baseline: None,
-        }
-    }
-
-    /// The interval at which observers are called.
-    pub fn interval(&self) -> Duration {
-        match self.window {
-            Window::Precise(..) => LOOKS,
-            Window::For(_) | Window::Count(_) => self.settings.interval,
         }
     }
 }
@@ -270,14 +258,13 @@ pub(crate) fn unix_ms() -> u64 {
 
 impl Window {
     /// The rule for a thread that has the `part`-th of `parts` shares.
-    fn rule(self, start: Instant, part: usize, parts: usize) -> Box<dyn Stop> {
+    fn rule(self, start: Instant, part: usize, parts: usize) -> Until {
         match self {
-            Self::For(span) => Box::new(Until { end: start + span, most: Most::Any }),
-            Self::Count(count) => Box::new(Until {
+            Self::For(span) => Until { end: start + span, most: Most::Any },
+            Self::Count(count) => Until {
                 end: start + COUNT_PATIENCE,
                 most: Most::Count(share(count as usize, part, parts) as u64),
-            }),
-            Self::Precise(precision, most) => Box::new(ByPrecision::new(precision, start + most)),
+            },
         }
     }
 }

@@ -4,12 +4,7 @@
 //! which arrivals still belong to the phase, whether the phase is over, and when to check again at
 //! the latest.
 
-mod precision;
-
-pub use precision::{ByPrecision, Metric, Precision};
-
 use crate::Instant;
-use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -50,20 +45,6 @@ pub trait Stop {
 
     /// The time to check again even if no event comes; `None`: only on events.
     fn wake(&self) -> Option<Instant>;
-
-    /// Whether the rule needs [`look`](Stop::look).
-    fn looks(&self) -> bool {
-        false
-    }
-
-    /// The precision reached so far and the one wanted, as fractions; `None` if the rule waits for
-    /// no precision.
-    fn reached(&self) -> Option<(Option<f64>, f64)> {
-        None
-    }
-
-    /// Receives the counts of the last interval.
-    fn look(&self, _tally: &Tally, _span: Duration) {}
 }
 
 /// A phase that ends at a moment at the latest, even if some replies are missing.
@@ -110,18 +91,6 @@ impl Stop for Interruptible<'_> {
 
     fn wake(&self) -> Option<Instant> {
         self.rule.wake()
-    }
-
-    fn reached(&self) -> Option<(Option<f64>, f64)> {
-        self.rule.reached()
-    }
-
-    fn looks(&self) -> bool {
-        self.rule.looks()
-    }
-
-    fn look(&self, tally: &Tally, span: Duration) {
-        self.rule.look(tally, span);
     }
 }
 

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use sys::eventfd::EventFd;
-use testkit::Folder;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -103,16 +102,6 @@ fn every_arrival_is_answered_once() {
 }
 
 #[test]
-fn a_trace_is_replayed() {
-    let (_folder, path) = Folder::with("trace", "0\n0.01\n0.01\n0.05\n");
-    let served = Served::echo();
-    let model = open(1.0, Arrivals::Replay(path));
-    let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
-    check_balance(&report, 4);
-    assert_eq!((report.offered_rps, served.requests()), (None, 4), "{report}");
-}
-
-#[test]
 fn a_session_has_its_requests_and_its_connection() {
     let served = Served::echo();
     let model = Model::Sessions {
@@ -159,16 +148,6 @@ fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
     let Percentile { percent, beyond, .. } = report.percentiles[0];
     assert!(percent == 50.0 && beyond, "{report}");
     assert!(report.to_string().contains("p50 > "), "{report}");
-}
-
-#[test]
-fn a_precision_ends_the_run() {
-    let served = Served::echo();
-    let precision = "100%:rate".parse().expect("a precision");
-    let window = Window::Precise(precision, Duration::from_secs(60));
-    let report = run(&Plan { window, ..served.plan() });
-    assert!(report.window_ns < 50_000_000_000, "{report}");
-    assert!(report.precision.is_some_and(|share| share <= 1.0), "{report}");
 }
 
 #[test]

@@ -24,7 +24,9 @@ pub mod glossary;
 pub mod motion;
 mod report;
 mod results;
-pub mod sample;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
 mod script;
 mod shell;
 mod strip;

@@ -1,6 +1,8 @@
 //! A report in Korean has no English sentence. The language belongs to the process, so tests that
 //! choose it have one of their own.
 
+mod sample;
+
 /// English words in a row that are a sentence rather than names.
 const ROW_MAX: usize = 3;
 
@@ -43,7 +45,7 @@ fn exhibits_have_no_english_heading() {
 #[test]
 fn a_korean_report_has_no_english_sentence() {
     language::choose(["roundhouse", "--lang=ko"].map(Into::into));
-    for run in [pages::sample::whole(), pages::sample::small()] {
+    for run in [sample::whole(), sample::small()] {
         let summary = lab::verdict::analyse(&run);
         let doubts = lab::doubts::doubts(&run, &summary);
         let html = pages::report(&run, &summary, &doubts).expect("the template fits");

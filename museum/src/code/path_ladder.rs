@@ -16,13 +16,13 @@ use crate::results::{Figures, Results};
 use crate::scope::Scope;
 use crate::stage::Stage;
 use grid::movingai::{Map, scenario};
-use grid::{Cell, Corners, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use grid::{Cell, Corners, Grid, Method, NoObstacle, OneObstacle, Rule, Searcher};
 use minijinja::Value;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 /// The rungs on the published maps, from the foot.
-const RUNGS: [&str; 11] = [
+const RUNGS: [&str; 10] = [
     "A* as published",
     "JPS as published",
     "A*, lists, right",
@@ -33,9 +33,8 @@ const RUNGS: [&str; 11] = [
     "the same, Manhattan",
     "our A*",
     "our JPS",
-    "our JPS+",
 ];
-const OURS: [usize; 3] = [8, 9, 10];
+const OURS: [usize; 2] = [8, 9];
 /// Names of the searches that are tried in a straight line.
 const STRAIGHT: [&str; 4] = ["A* as published", "JPS as published", "our A*", "our JPS"];
 /// Queries of a map from a set, spread over its scenario.
@@ -83,7 +82,7 @@ fn note(results: &mut Results, arm: &str, point: &str, name: &str, value: f64) {
     results.add(arm, point, 0, Figures::from([(name.to_string(), value)]));
 }
 
-const COURSE: [&str; 4] = ["heap, array by cell", "our A*", "our JPS", "our JPS+"];
+const COURSE: [&str; 3] = ["heap, array by cell", "our A*", "our JPS"];
 
 fn bad(why: impl std::fmt::Display) -> Fault {
     Fault::File(format!("cannot use a map: {why}"))
@@ -93,7 +92,7 @@ fn bad(why: impl std::fmt::Display) -> Fault {
 fn ours<R: Rule>(
     searcher: &mut Searcher<R>,
     grid: &Grid,
-    method: Method<'_, R>,
+    method: Method,
     (from, to): (Cell, Cell),
 ) -> Found {
     let cells = match searcher.find(grid, method, from, to) {
@@ -106,12 +105,12 @@ fn ours<R: Rule>(
 /// A search that persists from query to query.
 type Find<'g> = Box<dyn FnMut(Cell, Cell) -> Found + 'g>;
 
-fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
+fn rungs(grid: &Grid) -> Vec<Find<'_>> {
     let rule = Corners::OneObstacle;
     let mut pooled = Pooled::default();
     let mut dense = Dense::new(grid, Estimate::Octile);
     let mut hasty = Dense::new(grid, Estimate::Manhattan);
-    let [mut plain, mut jumping, mut looking] = [(); 3].map(|()| Searcher::<OneObstacle>::new());
+    let [mut plain, mut jumping] = [(); 2].map(|()| Searcher::<OneObstacle>::new());
     vec![
         Box::new(move |from, to| astar(grid, rule, from, to, NONE)),
         Box::new(move |from, to| jps(grid, rule, from, to)),
@@ -123,7 +122,6 @@ fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
         Box::new(move |from, to| hasty.find(grid, rule, from, to)),
         Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
         Box::new(move |from, to| ours(&mut jumping, grid, Method::Jps, (from, to))),
-        Box::new(move |from, to| ours(&mut looking, grid, Method::JpsPlus(table), (from, to))),
     ]
 }
 
@@ -136,10 +134,9 @@ fn climb(
     let map = Map::parse(grid::PORTFOLIO_MAPS[usize::from(query.is_maze)]).map_err(bad)?;
     let grid = map.grid().map_err(bad)?;
     let (from, to) = (Cell::new(0, 0), query.goal);
-    let table = Jumps::<OneObstacle>::of(&grid);
     let rule = Corners::OneObstacle;
     let mut contest = Contest::new(query.name.clone(), blocks);
-    for (at, (name, mut find)) in RUNGS.into_iter().zip(rungs(&grid, &table)).enumerate() {
+    for (at, (name, mut find)) in RUNGS.into_iter().zip(rungs(&grid)).enumerate() {
         let found = find(from, to);
         if let Some(length) = found.length(&grid, rule) {
             note(results, name, &query.name, "length", length);
@@ -167,11 +164,10 @@ fn straight(
     results: &mut Results,
 ) -> Result<(), Fault> {
     let grid = Grid::new(80, 40).map_err(bad)?;
-    let table = Jumps::<OneObstacle>::of(&grid);
     for &tiles in tiles {
         let (from, to) = (Cell::new(20, 20), Cell::new(20 + tiles as u16, 20));
         let mut contest = Contest::new(format!("{tiles} tiles in a row"), blocks);
-        for (name, mut find) in RUNGS.into_iter().zip(rungs(&grid, &table)) {
+        for (name, mut find) in RUNGS.into_iter().zip(rungs(&grid)) {
             if STRAIGHT.contains(&name) {
                 contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
             }
@@ -206,15 +202,13 @@ fn course(
     let mut queries = scenario(&read(file)?).map_err(bad)?;
     let every = queries.len().div_ceil(SAMPLE).max(1);
     queries = queries.into_iter().rev().step_by(every).collect();
-    let table = Jumps::<NoObstacle>::of(&grid);
     let mut dense = Dense::new(&grid, Estimate::Octile);
-    let [mut plain, mut jumping, mut looking] = [(); 3].map(|()| Searcher::<NoObstacle>::new());
-    let (grid, table) = (&grid, &table);
-    let finds: [Find<'_>; 4] = [
+    let [mut plain, mut jumping] = [(); 2].map(|()| Searcher::<NoObstacle>::new());
+    let grid = &grid;
+    let finds: [Find<'_>; 3] = [
         Box::new(move |from, to| dense.find(grid, Corners::NoObstacle, from, to)),
         Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
         Box::new(move |from, to| ours(&mut jumping, grid, Method::Jps, (from, to))),
-        Box::new(move |from, to| ours(&mut looking, grid, Method::JpsPlus(table), (from, to))),
     ];
     let name = file.file_name().unwrap_or_default().to_string_lossy().replace(".map.scen", "");
     let mut contest = Contest::new(name.clone(), stage.settings().rounds(6));

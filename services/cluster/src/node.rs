@@ -215,5 +215,4 @@ impl ClusterNode {
 }
 
 #[cfg(test)]
-#[path = "simulated.rs"]
 mod tests;

@@ -16,9 +16,6 @@ pub enum GridError {
     /// The cell is an obstacle, so no path can begin or end there.
     #[display("expected a free cell, found an obstacle at {_0}: choose a cell next to it")]
     Blocked(Cell),
-    /// The grid's obstacles differ from those that the table was made for: make it again.
-    #[display("expected a table of this grid's obstacles, found one of others: make it again")]
-    StaleTable,
     /// The grid or the method changed between two steps of one search: begin again.
     #[display(
         "expected the same grid and method in each step of a search, found a change: begin again"

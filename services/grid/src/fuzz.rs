@@ -1,8 +1,8 @@
 //! Random grids with random changes: every search finds Dijkstra's result, whatever came before.
 
 use crate::{
-    Always, Cell, FourNeighbour, Grid, GridError, Jumps, Method, NoObstacle, OneObstacle, Path,
-    Progress, Rule, Searcher, movingai, oracle,
+    Always, Cell, FourNeighbour, Grid, GridError, Method, NoObstacle, OneObstacle, Path, Progress,
+    Rule, Searcher, movingai, oracle,
 };
 use stats::Rng;
 
@@ -29,10 +29,9 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// A changing grid, and the structures that depend on it.
+/// A changing grid, and a searcher with its memory.
 struct World<R: Rule> {
     grid: Grid,
-    jumps: Jumps<R>,
     searcher: Searcher<R>,
 }
 
@@ -47,7 +46,7 @@ impl<R: Rule> World<R> {
         let walls = rng.below(55);
         let grid = Grid::from_fn(width, height, |_| rng.below(100) >= walls);
         let grid = grid.expect("the sides are small");
-        World { jumps: Jumps::of(&grid), searcher: Searcher::new(), grid }
+        World { grid, searcher: Searcher::new() }
     }
 
     fn live(&mut self, rng: &mut Rng, at: &str) {
@@ -70,14 +69,12 @@ impl<R: Rule> World<R> {
         Cell::new(x as u16, rng.below(usize::from(self.grid.height())) as u16)
     }
 
-    /// Flips cells; the table of the grid before is refused.
+    /// Flips cells.
     fn change(&mut self, rng: &mut Rng, at: &str) {
         for _ in 0..1 + rng.below(4) {
             let cell = self.cell(rng);
             let free = !self.grid.is_free(cell);
             assert_eq!(self.grid.set(cell, free), Ok(true), "{at}");
-            assert_eq!(self.jumps.fits(&self.grid), Err(GridError::StaleTable), "{at}");
-            self.jumps = Jumps::of(&self.grid);
         }
     }
 
@@ -88,7 +85,7 @@ impl<R: Rule> World<R> {
             |to: Cell| usize::from(to.y) * usize::from(self.grid.width()) + usize::from(to.x);
         let truth = lengths[index(to)];
         let at = format!("{at}: {} {from} to {to} on {:?}", R::CORNERS, self.grid);
-        for method in [Method::AStar, Method::Jps, Method::JpsPlus(&self.jumps)] {
+        for method in [Method::AStar, Method::Jps] {
             for (from, to) in [(from, to), (to, from)] {
                 let found = if rng.once_in(2) {
                     self.searcher.find(&self.grid, method, from, to).expect("both are free")
@@ -105,7 +102,7 @@ impl<R: Rule> World<R> {
 fn sliced<'a, R: Rule>(
     searcher: &'a mut Searcher<R>,
     grid: &Grid,
-    method: Method<'_, R>,
+    method: Method,
     (from, to): (Cell, Cell),
     cells: usize,
 ) -> Option<Path<'a>> {

@@ -2,15 +2,14 @@
 //!
 //! ```text
 //!   Grid       bits, row by row and column by column; one cell changes in constant time
-//!   Searcher   A*, jump point search (JPS) and JPS with a table (JPS+); keeps its memory
-//!   Jumps      the table of JPS+
+//!   Searcher   A* and jump point search (JPS); keeps its memory
 //!   Cost       numbers of straight and of diagonal steps, exactly, as one integer
 //!   oracle     Dijkstra as in a textbook, and the definition of a legal path in plain words
 //!   movingai   the maps and scenarios of the MovingAI benchmark sets, both dialects
 //! ```
 //!
 //! The corner rule is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot
-//! be mixed up, and a table made for one does not fit the other. All costs are uniform, and every
+//! be mixed up. All costs are uniform, and every
 //! move is possible in both directions or in none. Jump point search needs both, so the types
 //! cannot express anything else.
 //!
@@ -26,7 +25,6 @@ mod cost;
 mod error;
 mod fuzz;
 mod grid;
-mod jumps;
 mod labels;
 mod memory;
 pub mod movingai;
@@ -41,7 +39,6 @@ pub use cost::Cost;
 pub use error::GridError;
 pub use fuzz::fuzz;
 pub use grid::{Grid, SIDE_MAX};
-pub use jumps::Jumps;
 pub use path::{Path, Steps};
 pub use rule::{Always, Corners, FourNeighbour, NoObstacle, OneObstacle, Rule};
 pub use search::{Event, Method, Progress, Searcher, Stats};

@@ -1,11 +1,10 @@
-//! The searches: one loop, three ways to find successors.
+//! The searches: one loop, two ways to find successors.
 //!
 //! ```text
 //!   take the most promising cell ── the goal? ──> trace the path back
 //!            │ no
-//!            └── its successors:  A*    neighbours                        (`look`)
-//!                                 JPS   jump points, found by scanning       (`jump`)
-//!                                 JPS+  jump points, looked up in a table    (`jumps`)
+//!            └── its successors:  A*   neighbours                       (`look`)
+//!                                 JPS  jump points, found by scanning   (`jump`)
 //! ```
 //!
 //! The estimate is the length of the shortest path on a grid without obstacles. It never falls
@@ -21,7 +20,6 @@ use crate::cell::Cell;
 use crate::cost::Cost;
 use crate::error::GridError;
 use crate::grid::Grid;
-use crate::jumps::Jumps;
 use crate::memory::Memory;
 use crate::open::Entry;
 use crate::path::{Path, extend};
@@ -30,40 +28,12 @@ pub(crate) use aim::One;
 use std::marker::PhantomData;
 
 /// The method of a search.
-#[derive(Debug)]
-pub enum Method<'t, R: Rule> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
     /// A*: from each cell that may lie on a shortest path to its neighbours.
     AStar,
     /// Jump point search: scans rows and columns, 64 cells at a time, for jump points.
     Jps,
-    /// Jump point search with a table in place of the scans.
-    JpsPlus(&'t Jumps<R>),
-}
-
-impl<R: Rule> Clone for Method<'_, R> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R: Rule> Copy for Method<'_, R> {}
-
-impl<R: Rule> Method<'_, R> {
-    fn kind(&self) -> Kind {
-        match self {
-            Method::AStar => Kind::AStar,
-            Method::Jps => Kind::Jps,
-            Method::JpsPlus(_) => Kind::JpsPlus,
-        }
-    }
-}
-
-/// A method without its table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    AStar,
-    Jps,
-    JpsPlus,
 }
 
 /// Counters of a search.
@@ -73,7 +43,7 @@ pub struct Stats {
     pub expanded: u32,
     /// Insertions into the open list.
     pub opened: u32,
-    /// Cells, words of 64 cells, or table entries read to find successors.
+    /// Cells, or words of 64 cells, read to find successors.
     pub scanned: u64,
 }
 
@@ -105,7 +75,7 @@ pub enum Progress {
 /// The present search, or the last one.
 #[derive(Clone, Copy, Debug)]
 struct Task {
-    kind: Kind,
+    method: Method,
     fingerprint: u64,
     /// The goal.
     to: Cell,
@@ -143,11 +113,11 @@ impl<R: Rule> Searcher<R> {
     /// Finds a shortest path, or reports that there is none.
     ///
     /// # Errors
-    /// A cell that is outside or blocked, or a table of another grid.
+    /// A cell that is outside or blocked.
     pub fn find(
         &mut self,
         grid: &Grid,
-        method: Method<'_, R>,
+        method: Method,
         from: Cell,
         to: Cell,
     ) -> Result<Option<Path<'_>>, GridError> {
@@ -164,29 +134,26 @@ impl<R: Rule> Searcher<R> {
     pub fn begin(
         &mut self,
         grid: &Grid,
-        method: Method<'_, R>,
+        method: Method,
         from: Cell,
         to: Cell,
     ) -> Result<Progress, GridError> {
         self.task = None;
         grid.standing(from)?;
         grid.standing(to)?;
-        if let Method::JpsPlus(table) = method {
-            table.fits(grid)?;
-        }
         let joined = grid.is_joined(R::CORNERS, from, to);
         let progress = if joined { Progress::More } else { Progress::Unreachable };
-        self.start(grid, method.kind(), (from, to), progress);
+        self.start(grid, method, (from, to), progress);
         Ok(progress)
     }
 
-    fn start(&mut self, grid: &Grid, kind: Kind, (from, to): (Cell, Cell), progress: Progress) {
+    fn start(&mut self, grid: &Grid, method: Method, (from, to): (Cell, Cell), progress: Progress) {
         let remains = aim::distance::<R>(from, to);
         self.memory.begin(grid, remains);
         self.turns.clear();
         let fingerprint = grid.fingerprint();
         let (end, cost) = (from, Cost::ZERO);
-        self.task = Some(Task { kind, fingerprint, to, progress, end, cost });
+        self.task = Some(Task { method, fingerprint, to, progress, end, cost });
         if progress == Progress::More {
             let start = (from, NOWHERE);
             self.memory.reach(from, grid.position(from), Cost::ZERO, start, || remains);
@@ -200,14 +167,14 @@ impl<R: Rule> Searcher<R> {
     pub fn step(
         &mut self,
         grid: &Grid,
-        method: Method<'_, R>,
+        method: Method,
         cells_max: u32,
     ) -> Result<Progress, GridError> {
         let Some(mut task) = self.task else { return Err(GridError::NotBegun) };
         if task.progress != Progress::More {
             return Ok(task.progress);
         }
-        if task.fingerprint != grid.fingerprint() || task.kind != method.kind() {
+        if task.fingerprint != grid.fingerprint() || task.method != method {
             return Err(GridError::Changed);
         }
         let memory = &mut self.memory;
@@ -215,12 +182,6 @@ impl<R: Rule> Searcher<R> {
         match method {
             Method::AStar => task.go(memory, grid, goal, cells_max, look::around::<R>),
             Method::Jps => task.go(memory, grid, goal, cells_max, jump::points::<R>),
-            Method::JpsPlus(table) => {
-                table.fits(grid)?;
-                task.go(memory, grid, goal, cells_max, |memory, grid, goal, at| {
-                    table.points(memory, grid, goal, at);
-                });
-            }
         }
         self.task = Some(task);
         if task.progress == Progress::Found {

@@ -1,7 +1,7 @@
 //! A warmed-up search allocates nothing; neither does changing a cell.
 
 use allocation_counter::measure;
-use grid::{Cell, FourNeighbour, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use grid::{Cell, FourNeighbour, Grid, Method, NoObstacle, OneObstacle, Rule, Searcher};
 
 /// A grid with walls that leave one gap each, at alternating ends, and pillars between.
 fn rooms(side: u16) -> Grid {
@@ -20,12 +20,11 @@ fn queries(grid: &Grid) -> Vec<(Cell, Cell)> {
 
 fn check<R: Rule>() {
     let grid = rooms(128);
-    let table = Jumps::of(&grid);
     let queries = queries(&grid);
     let mut searcher = Searcher::<R>::new();
     let mut run = |found: &mut u32| {
         for (from, to) in &queries {
-            for method in [Method::AStar, Method::Jps, Method::JpsPlus(&table)] {
+            for method in [Method::AStar, Method::Jps] {
                 let path = searcher.find(&grid, method, *from, *to).expect("both are free");
                 *found += path.map_or(0, |path| path.steps().count() as u32);
             }

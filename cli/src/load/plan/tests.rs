@@ -61,15 +61,10 @@ fn models() {
     assert_eq!(closed, Model::Closed { depth, think, ramp: Some(100.0) });
     let arrivals = Arrivals::Constant;
     let open = model("--open 5k --arrivals constant --depth 2");
-    assert_eq!(open, Model::Open { rate: 5000.0, arrivals: arrivals.clone(), depth });
+    assert_eq!(open, Model::Open { rate: 5000.0, arrivals, depth });
     let sessions =
         model("--sessions 7 --session-requests 3 --depth 2 --think 5ms --arrivals constant");
     assert_eq!(sessions, Model::Sessions { rate: 7.0, arrivals, rounds: 3, depth, think });
-    let arrivals = Arrivals::Replay("a.txt".into());
-    let replay = model("--arrivals replay a.txt");
-    assert_eq!(replay, Model::Open { rate: 1.0, arrivals: arrivals.clone(), depth: 1 });
-    let replay = plan("--arrivals replay a.txt --open 9 echo://127.0.0.1:1").model;
-    assert_eq!(replay, Model::Open { rate: 9.0, arrivals, depth: 1 });
 }
 
 #[test]
@@ -196,7 +191,6 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("http://127.0.0.1:1 --har no.har", "no.har: cannot read");
     check_refused("stock://127.0.0.1:1 stock://127.0.0.1:2", "expected one target");
     check_refused("stock://127.0.0.1:1 a.txt", "expected one target");
-    check_refused("echo://127.0.0.1:1 --arrivals replay", "expected a file behind");
     check_refused("line://127.0.0.1:1", "expected --request");
     check_refused("line://127.0.0.1:1 --request a\\q", "found `\\q`");
     check_refused("stock://127.0.0.1:1 --turns a.json", "cannot be used with");
@@ -207,8 +201,6 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("echo://127.0.0.1:1 --think soon", "expected a pause");
     check_refused("echo://127.0.0.1:1 --slo 5ms", "expected METRIC OP VALUE");
     check_refused("echo://127.0.0.1:1 --find-capacity", "--slo");
-    check_refused("echo://127.0.0.1:1 --precision 2 --for 1s", "expected a precision");
-    check_refused("echo://127.0.0.1:1 --precision 2% -t 2", "expected -t 1");
 }
 
 #[test]

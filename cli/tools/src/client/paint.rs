@@ -120,7 +120,7 @@ pub fn rows(text: &str) -> Option<Vec<[&str; 3]>> {
 
 /// The tone of a line by its meaning.
 fn tone_of(line: &str) -> Option<Tone> {
-    if ["[buy] ", "[sell] ", "[cancel] "].iter().any(|done| line.starts_with(done)) {
+    if ["[buy] ", "[sell] "].iter().any(|done| line.starts_with(done)) {
         Some(Tone::Green)
     } else if line.starts_with("Not enough left stock") {
         Some(Tone::Yellow)

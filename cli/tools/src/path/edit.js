@@ -5,7 +5,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const by = (id) => document.getElementById(id);
   const root = document.documentElement;
-  const METHODS = [["astar", "A*"], ["jps", "JPS"], ["jps+", "JPS+"]];
+  const METHODS = [["astar", "A*"], ["jps", "JPS"]];
   const RULES = { always: "corners may always be cut", "one-obstacle": "at most one obstacle at a corner",
     "no-obstacle": "no corner cut", four: "four neighbours" };
   const still = matchMedia("(prefers-reduced-motion: reduce)");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Algorithm, Task, under};
-use grid::{Cell, Corners, Cost, Event, Grid, GridError, Jumps, Method, Rule, Searcher, Stats};
+use grid::{Cell, Corners, Cost, Event, Grid, GridError, Rule, Searcher, Stats};
 
 /// The number of searches that are timed, besides the recorded one; the fastest counts.
 const TIMED: u32 = 5;
@@ -34,7 +34,7 @@ pub struct Answer {
     pub stats: Stats,
     /// Its steps, in order.
     pub events: Vec<Event>,
-    /// The time of the fastest of several warm searches, without building a table.
+    /// The time of the fastest of several warm searches.
     pub took: Duration,
 }
 
@@ -53,12 +53,7 @@ impl Task for Question<'_> {
 
     fn run<R: Rule>(self) -> Result<Answer, GridError> {
         let Question { grid, algorithm, from, to, .. } = self;
-        let table = (algorithm == Algorithm::JpsPlus).then(|| Jumps::of(grid));
-        let method: Method<'_, R> = match (algorithm, &table) {
-            (Algorithm::JpsPlus, Some(table)) => Method::JpsPlus(table),
-            (Algorithm::AStar, _) => Method::AStar,
-            _ => Method::Jps,
-        };
+        let method = algorithm.method();
         let mut searcher = Searcher::<R>::new();
         let mut took = Duration::MAX;
         for _ in 0..TIMED {

@@ -165,7 +165,7 @@ impl View {
     pub fn planned(&self) -> Option<Duration> {
         match self.window {
             Window::For(span) => Some(self.warmup + span),
-            Window::Count(_) | Window::Precise(..) => None,
+            Window::Count(_) => None,
         }
     }
 
@@ -187,10 +187,6 @@ impl View {
             }
             Window::Count(count) => {
                 (requests as f64 / count.max(1) as f64, format!("of {count} · {}", of(over, None)))
-            }
-            Window::Precise(_, most) => {
-                let length = format!("{} at the most", of(over, Some(most)));
-                (over.as_secs_f64() / most.as_secs_f64().max(1e-9), length)
             }
         };
         let words = match self.window {

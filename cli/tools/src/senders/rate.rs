@@ -1,4 +1,4 @@
-//! The sending process of `senders cast`: equal packets by one sender, and its figures
+//! The sending process of a trial in the laboratory: equal packets by one sender, and its figures
 //! as one line of JSON.
 //!
 //! Without `to` the process receives by itself on another core, and takes the lateness from the

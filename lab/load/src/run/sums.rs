@@ -65,7 +65,7 @@ pub(super) fn report(plan: &Plan, threads: &mut [RunThread], started_unix_ms: u6
     let sums = Sums::of(threads);
     let timeline = timeline(threads, sums.window_ns);
     let totals: Vec<_> = threads[1..].iter().map(|it| it.drive.script().totals()).collect();
-    let (reading, reached) = (threads[0].reading.take(), threads[0].reached);
+    let reading = threads[0].reading.take();
     let script = threads[0].drive.script();
     let (mut report, _) = sums.report(plan, script, &totals, started_unix_ms);
     for thread in &threads[1..] {
@@ -75,13 +75,11 @@ pub(super) fn report(plan: &Plan, threads: &mut [RunThread], started_unix_ms: u6
     }
     report.timeline = timeline;
     report.server = reading.and_then(|reading| reading.report(report.requests, &mut report.doubts));
-    report.doubts.extend(reached.and_then(|reached| reached.doubt()));
-    report.precision = reached.and_then(|reached| reached.share);
     report
 }
 
 impl Sums {
-    /// The report without timeline, precision and the server's resource use; `totals` are those of
+    /// The report without timeline and the server's resource use; `totals` are those of
     /// further threads. The histogram has the service times (ns).
     pub(crate) fn report(
         self,

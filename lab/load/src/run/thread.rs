@@ -54,18 +54,10 @@ pub(super) struct RunThread {
     pub(super) idle: (usize, u64),
     pub(super) timeline: Option<Timeline>,
     pub(super) reading: Option<Reading>,
-    pub(super) reached: Option<PrecisionResult>,
 }
 
 /// The server's process tree over the window.
 pub(super) struct Reading(Result<watch::Reading, ProcError>);
-
-/// The precision of the number of a window by precision.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PrecisionResult {
-    pub(super) share: Option<f64>,
-    wanted: f64,
-}
 
 impl RunThread {
     pub(super) fn new(plan: &Plan, prepared: &Prepared, part: usize) -> Result<Self, Failure> {
@@ -84,7 +76,6 @@ impl RunThread {
             guests,
             idle: own(plan.settings.idle),
             outstanding_max: own(plan.settings.outstanding_max).max(1),
-            interval: plan.interval(),
             ..plan.settings
         };
         let mut script = prepared.script(&plan.workload, &settings, part)?;
@@ -96,7 +87,7 @@ impl RunThread {
             sources: plan.sources.clone(),
             tls: prepared.tls.clone(),
             settings,
-            arrive: plan.model.arrivals(connections, plan.seed, (part, parts))?,
+            arrive: plan.model.arrivals(connections, plan.seed, (part, parts)),
             work: plan.model.work(),
             script,
             seed: plan.seed.wrapping_add(part as u64),
@@ -126,7 +117,6 @@ impl RunThread {
             idle: (0, 0),
             timeline: None,
             reading: None,
-            reached: None,
         })
     }
 
@@ -151,11 +141,10 @@ impl RunThread {
         self.drive.measure_from(start);
         self.drive.enter(Phase::Window, start);
         let rule = self.rule.rule(start, self.part, self.parts);
-        self.phase(&*rule)?;
+        self.phase(&rule)?;
         self.window_ns = now().since(start).as_nanos() as u64;
         self.timeline = self.drive.take_timeline();
         self.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
-        self.reached = rule.reached().map(|(share, wanted)| PrecisionResult { share, wanted });
         let watch = self.watch.as_ref().zip(before);
         self.reading = watch.map(|(watch, before)| Reading::of(watch, &before));
         // The coordinator lives at least as long as this thread.
@@ -204,23 +193,6 @@ impl Reading {
                 doubts.push(error.to_string());
                 None
             }
-        }
-    }
-}
-
-impl PrecisionResult {
-    pub(super) fn doubt(self) -> Option<String> {
-        let wanted = self.wanted * 100.0;
-        match self.share {
-            Some(share) if share <= self.wanted => None,
-            Some(share) => {
-                let found = share * 100.0;
-                let what = "when the time was over; raise --for";
-                Some(format!("expected a precision of {wanted}%, found {found:.1}% {what}"))
-            }
-            None => Some(format!(
-                "expected a precision of {wanted}%, found too few values to decide; raise --for"
-            )),
         }
     }
 }
