@@ -12,7 +12,6 @@ mod flags;
 mod media;
 mod null;
 mod plan;
-mod record;
 
 pub use flags::Args;
 
@@ -63,12 +62,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
         info!("{hint}");
     }
-    let outcome = match (&args.turns.turns, &args.goal.slo, &args.goal.record) {
-        (_, _, Some(file)) => record::run(&args, file),
+    let outcome = match (&args.turns.turns, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),
-        (Some(file), ..) => in_turns(&args, file),
-        (None, Some(slo), _) if args.goal.find_capacity => capacity(&args, slo),
-        (None, ..) => one(&args),
+        (Some(file), _) => in_turns(&args, file),
+        (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
+        (None, _) => one(&args),
     };
     match outcome {
         Err(Failure::Usage(usage)) => {

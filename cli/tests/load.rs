@@ -313,30 +313,6 @@ fn elsewhere_there_are_plain_lines() {
     assert_eq!(silent.err, "");
 }
 
-#[test]
-fn traffic_is_recorded_and_sent_again() {
-    let (null, folder) = (Null::start("http"), Folder::new());
-    let file = folder.path().join("own.har").display().to_string();
-    let mut relay = Process::start(&mut command(&[&null.target(), "--record", &file]));
-    relay.says("passes requests on");
-    let err = relay.err();
-    let place = err.split(' ').find(|word| word.starts_with("http://")).expect("its address");
-    run(&mut command(&[place, "-c", "2", "-n", "20", "-m", "POST", "--body", "x=1"])).loaded();
-    relay.signal(Signal::INT);
-    assert!(relay.end(PATIENCE).success().out.contains("; 0 left out"));
-    let text = folder.text("own.har");
-    let archive: Value = serde_json::from_str(&text).expect("JSON");
-    let entries = archive["log"]["entries"].as_array().expect("entries");
-    // The generator probes the server before the run.
-    assert!((20..40).contains(&entries.len()), "{text}");
-    assert_eq!(entries[1]["request"]["postData"]["text"], "x=1");
-    let again =
-        run(&mut command(&[&null.target(), "--har", &file, "-c", "1", "-n", "10"])).loaded();
-    assert!(again.out.contains("10 in "), "{}", again.out);
-    check_refused(&[&null.target(), "--record", &file, "-c", "2"], 2, &["cannot be used with"]);
-    check_refused(&["stock://127.0.0.1:1", "--record", &file], 2, &["expected http://HOST:PORT"]);
-}
-
 fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
     let output = run(&mut command(args));
     let said = &output.err;

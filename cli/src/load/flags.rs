@@ -24,7 +24,6 @@ Examples:
     roundhouse load http://127.0.0.1:8080/ --open 5000     5000 a second, however slow the server
   roundhouse load https://localhost:8443/ --cacert ca.pem --har page.har
   roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
-  roundhouse load http://127.0.0.1:8080/ --record own.har --port 9000
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
   roundhouse load stock://127.0.0.1 --sessions 200 --hlog out.hlog
   roundhouse load stock://a:6001,b:6001 --receipts receipts    goes on when a node dies
@@ -141,7 +140,7 @@ pub enum ArrivalsArg {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Length")]
 pub struct SpanArgs {
-    /// How long to measure; [default: 1s]
+    /// How long to measure [default: 1s]
     #[arg(long = "for", short = 'd', short_alias = 'z', value_parser = span, value_name = "TIME")]
     pub span: Option<Duration>,
     /// Measure exactly this many requests
@@ -235,16 +234,8 @@ pub struct GoalArgs {
     /// Be the server of a calibration until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
     pub serve_null: Option<Scheme>,
-    /// Send nothing: pass what reaches --port of this machine on to the target, and write its
-    /// requests to FILE (HAR) at Ctrl-C, for --har and for `roundhouse tune FILE`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["ModelArgs", "SpanArgs", "LinkArgs",
-        "StockArgs", "HttpArgs", "LineArgs", "EchoArgs", "TurnsArgs", "StudyArgs", "OutputArgs",
-        "slo", "find_capacity", "calibrate", "mix", "kinds", "watch", "cpu", "threads", "seed"])]
-    #[arg(hide_short_help = true)]
-    pub record: Option<PathBuf>,
-    /// The port of --record [default: any that is free]
-    #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
-    #[arg(hide_short_help = true)]
+    /// The port of that server [default: any that is free]
+    #[arg(long, hide = true, default_value_t = 0, value_name = "N", requires = "serve_null")]
     pub port: u16,
 }
 

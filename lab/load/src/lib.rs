@@ -16,7 +16,6 @@
 //! - [`search`] looks for the highest rate that meets an objective.
 //! - [`turns`] lets servers take turns under one generator, which resolves differences of a few
 //!   percent on a noisy machine.
-//! - [`record`] writes down a web server's own traffic, from which a load is made.
 //! - [`report`] describes the output.
 //!
 //! The generator depends on no service and no engine: it learns about a server only from the wire
@@ -36,7 +35,6 @@ pub mod model;
 pub mod null;
 pub mod parse;
 pub mod probe;
-pub mod record;
 pub mod report;
 pub mod run;
 pub mod script;
