@@ -3,10 +3,10 @@
 //! search continues where it was.
 //!
 //! `Machine` implements `Heats` for the search. It turns a candidate into a plan with one arm, has
-//! the laboratory's `Runner` execute one trial, and repeats a heat that the machine disturbed once.
+//! the laboratory's `Runner` execute one trial, and repeats once a heat that the machine disturbed.
 //! The key of a record stands for everything that heats depend on: heats of the same key are read
-//! back and cost no time, heats of other keys stay in the file and do not count. The seed depends
-//! on block and load only, so all candidates of a block get the same arrivals.
+//! back with the time that they took, heats of other keys stay in the file and do not count. The
+//! seed depends on block and load only, so all candidates of a block get the same arrivals.
 
 use crate::field::Heat;
 use crate::search::{Heats, SearchStep, Stage};

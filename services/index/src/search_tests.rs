@@ -1,7 +1,8 @@
-//! Compares the search trees with the standard library's map, and tests the checker with mutants.
+//! Facts about the search trees, and mutants that test their checker.
 //!
-//! The oracle is `BTreeMap` under the same operations. The checker itself is tested too: each
-//! mutant breaks one link, colour or key of a sound tree, and the checker must name exactly that.
+//! `fuzz.rs` compares the trees with the standard library's map; here are small trees whose answers
+//! are written out. A mutant breaks one link, colour or free node of a sound tree, or leaves out
+//! one step of an operation, and the checker must object, where it can by the name of the fault.
 
 use crate::Tree;
 use crate::arena::{LEFT, NIL, NODES_MAX, Node, RIGHT, Refused, Stem};

@@ -1,7 +1,7 @@
 //! Facts about verdicts: on given intervals, and on thousands of synthetic races.
 //!
 //! Synthetic races have a known truth: identical arms may get a winner in at most 5 % of the races,
-//! and a planted slowdown must lie inside the interval.
+//! and a planted slowdown must lie inside nine of ten intervals.
 
 use super::sentence::listed;
 use super::*;

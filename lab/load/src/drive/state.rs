@@ -1,10 +1,10 @@
 //! The parts of a generator: what changes together stands together.
 //!
 //! The loop of a driver borrows these parts one by one, so that a method on a link can change the
-//! counts while it holds the link. `Net` lasts as long as the driver, `Course` as long as a phase
-//! (warm-up, window, drain), `Record` as long as an interval of the report, and `Counts` as long as
-//! the run; only `Counts` is merged across threads with its examples. `Course::outstanding` equals
-//! the sum over the links at every turn, so a phase knows when its last reply has come.
+//! counts while it holds the link. `Net` holds sockets, `Arrivals` the requests that are not sent
+//! yet, `Course` the phase (warm-up, window, drain), `Record` the interval of the report, and
+//! `Counts` the whole run. `Course::outstanding` equals the sum over the links at every turn, so a
+//! phase knows when its last reply has come.
 
 use super::idle::Idle;
 use super::recorder::Recorder;
