@@ -222,8 +222,9 @@ impl<'a> Player<'a> {
         })?;
         let mut reading = self.watch.since(&before).map_err(Failure::Watch)?;
         if !(reading.cost.is_coarse || self.cost.is_coarse) {
-            reading.cost = self.cost;
+            reading.cost = self.cost.clone();
         }
+        reading.cost.is_partial |= self.cost.is_partial;
         if let Some(cpu_ns) = self.group_ns {
             reading.cost.cpu_ns = cpu_ns;
             reading.cost.doubts.clear();

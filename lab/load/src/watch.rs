@@ -58,12 +58,14 @@ impl Reading {
         let Self { pid, cost, memory } = self;
         doubts.extend(cost.doubts.iter().cloned());
         let each = |sum: u64| (requests > 0).then(|| sum as f64 / requests as f64);
+        // Those of workers that ended are lost, and a part would look like a whole.
+        let whole = |sum: u64| each(sum).filter(|_| !cost.is_partial);
         Server {
             pid,
             cpu_ns: cost.cpu_ns,
             cpu_ns_per_request: each(cost.cpu_ns),
-            switches_per_request: each(cost.switches()),
-            delay_ns_per_request: each(cost.delay_ns),
+            switches_per_request: whole(cost.switches()),
+            delay_ns_per_request: whole(cost.delay_ns),
             rss_kb: memory.rss_kb,
             pss_kb: memory.pss_kb,
             own_kb: memory.own_kb,

@@ -41,6 +41,9 @@ struct ProcessCost {
     cpu_ns: u64,
     /// Time of the children that ended and were waited for, and of theirs, by ticks (ns).
     reaped_ns: u64,
+    /// Page faults of those children; each has some, however short its life.
+    #[serde(default)]
+    reaped_faults: u64,
     threads: Vec<ThreadCost>,
 }
 
@@ -50,6 +53,9 @@ struct ThreadCost {
     tid: u32,
     voluntary: u64,
     involuntary: u64,
+    /// Time on a core (ns); 0 where the kernel does not say.
+    #[serde(default)]
+    run_ns: u64,
     /// Time that it could have run and waited for a core (ns); 0 where the kernel does not say.
     #[serde(default)]
     delay_ns: u64,
@@ -73,6 +79,10 @@ pub struct Cost {
     pub threads: usize,
     /// Whether part of the CPU time was taken from clock ticks, because processes ended.
     pub is_coarse: bool,
+    /// Whether threads or processes ended in between, so that the context switches and delays of
+    /// the others are only a part.
+    #[serde(default)]
+    pub is_partial: bool,
     /// Sentences to be printed next to the figures; empty if they are exact.
     pub doubts: Vec<String>,
 }
@@ -98,6 +108,9 @@ pub struct Memory {
 
 /// Ticks of `/proc/PID/stat` are a hundredth of a second on every Linux that this runs on.
 const TICK_NS: u64 = 10_000_000;
+/// One part in this many of the time may be that of ended threads: the kernel's figure of a thread
+/// that runs is up to a tick old.
+const LOST_MAX: u64 = 20;
 
 impl TreeCost {
     /// Reads process `pid` and all its living descendants.
@@ -148,7 +161,7 @@ impl TreeCost {
                 // The waited-for time covers a whole life; use before the first reading is not part
                 // of the difference.
                 reaped_ns = reaped_ns.saturating_sub(dead.cpu_ns + dead.reaped_ns);
-                cost.is_coarse = true;
+                (cost.is_coarse, cost.is_partial) = (true, true);
                 cost.doubts.push(dead.obituary());
             }
         }
@@ -178,6 +191,8 @@ impl ProcessCost {
             cost.delay_ns += thread.delay_ns.saturating_sub(before.delay_ns);
         }
         let ended = old.threads.len() - seen;
+        cost.is_partial |=
+            ended > 0 || self.reaped_faults > old.reaped_faults || self.has_lost_threads(old);
         if ended > 0 {
             cost.doubts.push(format!(
                 "{ended} threads of process {} ended meanwhile: their context switches are lost",
@@ -193,6 +208,15 @@ impl ProcessCost {
             ));
         }
         reaped_ns
+    }
+
+    /// Whether threads that began and ended since `old` took more than a twentieth of the time: the
+    /// clock of the process has it, and no living thread.
+    fn has_lost_threads(&self, old: &ProcessCost) -> bool {
+        let living = |it: &ProcessCost| it.threads.iter().map(|thread| thread.run_ns).sum::<u64>();
+        let ended = |it: &ProcessCost| it.cpu_ns.saturating_sub(living(it));
+        let used = self.cpu_ns.saturating_sub(old.cpu_ns);
+        living(self) > 0 && ended(self).saturating_sub(ended(old)) * LOST_MAX > used
     }
 
     fn obituary(&self) -> String {
@@ -220,6 +244,7 @@ impl Cost {
         self.processes = newer.processes;
         self.threads = newer.threads;
         self.is_coarse |= newer.is_coarse;
+        self.is_partial |= newer.is_partial;
         for doubt in newer.doubts {
             if !self.doubts.contains(&doubt) {
                 self.doubts.push(doubt);

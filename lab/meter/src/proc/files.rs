@@ -17,6 +17,7 @@ pub(super) fn process(pid: u32, children: &mut Vec<u32>) -> Result<ProcessCost, 
         started: stat.started,
         cpu_ns: sys::clock::process_cpu_ns(pid).ok_or(ProcError::Gone { pid })?,
         reaped_ns: stat.reaped_ticks * TICK_NS,
+        reaped_faults: stat.reaped_faults,
         threads: Vec::new(),
     };
     for tid in tasks(pid)? {
@@ -63,6 +64,7 @@ pub(super) fn memory(pid: u32) -> Option<Memory> {
 pub(super) struct Stat {
     pub(super) parent: u32,
     pub(super) reaped_ticks: u64,
+    pub(super) reaped_faults: u64,
     pub(super) started: u64,
 }
 
@@ -76,6 +78,7 @@ impl Stat {
         Some(Self {
             parent: u32::try_from(field(4)?).ok()?,
             reaped_ticks: field(16)? + field(17)?,
+            reaped_faults: field(11)?,
             started: field(22)?,
         })
     }
@@ -84,9 +87,10 @@ impl Stat {
 fn thread(pid: u32, tid: u32) -> Result<ThreadCost, ProcError> {
     let status = read(pid, &format!("/proc/{pid}/task/{tid}/status"))?;
     let count = |key| value_of(&status, key).and_then(|n| n.parse().ok()).unwrap_or(0);
-    let [_, delay_ns] = schedstat(pid, tid).unwrap_or_default();
+    let [run_ns, delay_ns] = schedstat(pid, tid).unwrap_or_default();
     Ok(ThreadCost {
         tid,
+        run_ns,
         delay_ns,
         voluntary: count("voluntary_ctxt_switches"),
         involuntary: count("nonvoluntary_ctxt_switches"),

@@ -38,6 +38,7 @@ fn a_name_with_spaces_and_brackets() {
     let stat = "7 (a) b (c)) S 3 7 7 0 -1 0 1 2 3 4 11 22 33 44 20 0 1 0 555 9 9";
     let found = Stat::parse(stat).expect("all fields are there");
     assert_eq!((found.parent, found.reaped_ticks, found.started), (3, 77, 555));
+    assert_eq!(found.reaped_faults, 2);
     assert!(Stat::parse("7 (cut) S 3 7").is_none());
 }
 
@@ -102,9 +103,22 @@ fn a_tree_that_is_gone_is_an_error() {
 
 /// One process with its time (ns), the ticks of the children that it waited for, and its threads.
 fn process(pid: u32, cpu_ns: u64, reaped: u64, threads: &[u32]) -> ProcessCost {
-    let thread = |&tid: &u32| ThreadCost { tid, voluntary: 1, involuntary: 1, delay_ns: 2 };
+    let thread = |&tid: &u32| ThreadCost {
+        tid,
+        voluntary: 1,
+        involuntary: 1,
+        delay_ns: 2,
+        ..ThreadCost::default()
+    };
     let threads = threads.iter().map(thread).collect();
-    ProcessCost { pid, started: 1, cpu_ns, reaped_ns: reaped * TICK_NS, threads }
+    ProcessCost {
+        pid,
+        started: 1,
+        cpu_ns,
+        reaped_ns: reaped * TICK_NS,
+        reaped_faults: reaped,
+        threads,
+    }
 }
 
 fn check(before: Vec<ProcessCost>, after: Vec<ProcessCost>, cpu_ns: u64, doubts: &[&str]) {
@@ -116,6 +130,29 @@ fn check(before: Vec<ProcessCost>, after: Vec<ProcessCost>, cpu_ns: u64, doubts:
     }
     let ended = |doubt: &&str| !doubt.contains("threads");
     assert_eq!(cost.is_coarse, doubts.iter().any(ended), "{cost:?}");
+    assert_eq!(cost.is_partial, !doubts.is_empty(), "{cost:?}");
+}
+
+#[test]
+fn switches_of_workers_that_no_reading_caught_are_not_counted_as_none() {
+    let run = |cpu_ns: u64, run_ns: u64, faults: u64| {
+        let mut one = process(1, cpu_ns, 0, &[1]);
+        (one.threads[0].run_ns, one.reaped_faults) = (run_ns, faults);
+        TreeCost { processes: vec![one] }
+    };
+    let before = run(1_000, 1_000, 3);
+    assert!(!run(9_000, 8_900, 3).since(&before).is_partial);
+    // A thread for each connection: the clock of the process has more than its living threads.
+    assert!(run(9_000, 2_000, 3).since(&before).is_partial);
+    // A process for each connection, too short for a tick.
+    assert!(run(9_000, 9_000, 4).since(&before).is_partial);
+    let before = TreeCost::read(std::process::id()).expect("we run");
+    for _ in 0..20 {
+        let work = || (0..200_000_u64).fold(0, |sum, it| std::hint::black_box(sum ^ it));
+        std::thread::spawn(work).join().expect("it ends");
+    }
+    let after = TreeCost::read(std::process::id()).expect("we run");
+    assert!(after.since(&before).is_partial, "{before:?} {after:?}");
 }
 
 #[test]
