@@ -10,7 +10,7 @@ use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
 use crate::verdict::{ArmVerdict, Metric, analyse};
-use stats::{Decision, Interval};
+use stats::{Decision, Interval, VALUES_MIN};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -39,6 +39,12 @@ pub struct Snapshot {
     /// The time until it ends, at the pace so far, milliseconds; absent before the first trial has
     /// ended.
     pub left_ms: Option<u64>,
+    /// The estimates of the finished race.
+    pub rows: u32,
+    /// The part of its time that is over, 0 to 1.
+    pub share: f64,
+    /// Whether a time ends it, and not its number of blocks.
+    pub is_budgeted: bool,
     /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
     /// request and the other pre-registered metrics.
     pub estimates: Vec<Estimate>,
@@ -100,6 +106,12 @@ impl Live {
             baseline: plan.baseline.clone(),
             total: plan.trials(),
             blocks: plan.blocks,
+            rows: {
+                let of = |point| plan.registered(point).len() as u32;
+                let metrics: u32 = plan.points.iter().map(of).sum();
+                metrics * (plan.entrants().len() as u32).saturating_sub(1)
+            },
+            is_budgeted: plan.turns.budget_ms.is_some(),
             ..Snapshot::default()
         };
         let run = Run { manifest: manifest.clone(), ..Run::default() };
@@ -111,8 +123,21 @@ impl Live {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shot = inner.shot.clone();
         let elapsed_ms = inner.begun.elapsed().as_millis() as u64;
-        let left = u64::from(shot.total.saturating_sub(shot.done));
-        shot.left_ms = (inner.fresh > 0).then(|| elapsed_ms * left / u64::from(inner.fresh));
+        // A race with a budget ends by its time, but not before an interval is possible.
+        let budget_ms = inner.run.manifest.plan.turns.budget_ms;
+        let wanted = match budget_ms {
+            Some(_) => shot.total / shot.blocks.max(1) * VALUES_MIN as u32,
+            None => shot.total,
+        };
+        let left = u64::from(wanted.saturating_sub(shot.done));
+        let most_ms = budget_ms.unwrap_or(0).saturating_sub(elapsed_ms);
+        shot.left_ms =
+            (inner.fresh > 0).then(|| (elapsed_ms * left / u64::from(inner.fresh)).max(most_ms));
+        let left_ms = shot.left_ms.unwrap_or(u64::MAX / 2);
+        shot.share = elapsed_ms as f64 / (elapsed_ms + left_ms).max(1) as f64;
+        if budget_ms.is_none() {
+            shot.share = f64::from(shot.done) / f64::from(shot.total.max(1));
+        }
         shot
     }
 
@@ -227,6 +252,17 @@ mod tests {
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));
         assert!(shot.left_ms.is_some(), "{shot:?}");
+    }
+
+    #[test]
+    fn a_budget_says_when_the_race_ends() {
+        let mut manifest = manifest();
+        (manifest.plan.blocks, manifest.plan.turns.budget_ms) = (200, Some(60_000));
+        let live = Live::new(&manifest);
+        live.hear(RaceEvent::Race(manifest.plan.trials()));
+        live.hear(RaceEvent::End(&trial("epoll", 0, 1.0)));
+        let left_ms = live.snapshot().left_ms.expect("a trial has ended");
+        assert!((30_000..=60_000).contains(&left_ms), "{left_ms}");
     }
 
     #[test]

@@ -28,8 +28,12 @@ const PERIOD: Duration = Duration::from_millis(250);
 const FRAME: u16 = 6;
 /// Estimates beyond this number are not drawn.
 const ROWS_MAX: u16 = 24;
-/// Width of the interval strips.
-const STRIP: usize = 33;
+/// The widest and the narrowest strip of an interval; where there is less room, there is none.
+const STRIP: [usize; 2] = [9, 33];
+/// The widths of the other columns, with a blank: `memory`, `0.58× [0.46, 0.61]`, `unresolved`.
+const KINDS: usize = 7;
+const RATIOS: usize = 20;
+const WORDS: usize = 17;
 /// Half the width of the strips' axis, as a factor.
 const AXIS: f64 = 2.0;
 
@@ -47,7 +51,7 @@ impl Screen {
         if !stderr().is_terminal() || dumb || Level::chosen() != Level::Plain {
             return None;
         }
-        let height = FRAME + rows_expected(&live.snapshot()).min(ROWS_MAX);
+        let height = FRAME + live.snapshot().rows.min(ROWS_MAX.into()) as u16;
         let viewport = Viewport::Inline(height);
         let backend = CrosstermBackend::new(stderr());
         let mut terminal = Terminal::with_options(backend, TerminalOptions { viewport }).ok()?;
@@ -85,12 +89,6 @@ impl Drop for Screen {
     }
 }
 
-/// Rows that the finished race will have: speed and CPU of every arm at every point.
-fn rows_expected(shot: &Snapshot) -> u16 {
-    let each = shot.total.checked_div(shot.blocks.max(1)).unwrap_or(0);
-    (2 * each).min(u32::from(ROWS_MAX)) as u16
-}
-
 /// Draws one snapshot.
 fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
     let [head, bar, heading, table, noise, news] = Layout::vertical([
@@ -113,17 +111,18 @@ fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
 }
 
 fn gauge(shot: &Snapshot) -> Gauge<'_> {
-    let share = f64::from(shot.done) / f64::from(shot.total.max(1));
     let left = shot.left_ms.map_or(String::new(), |ms| format!(" · {} s left", ms / 1_000));
     let repeated = match shot.repeated {
         0 => String::new(),
         n => format!(" · {n} repeated"),
     };
-    let label = format!(
-        "block {} of {} · {}/{}{repeated}{left} · {}",
-        shot.block, shot.blocks, shot.done, shot.total, shot.running
-    );
-    Gauge::default().ratio(share.clamp(0.0, 1.0)).label(label).gauge_style(Color::Blue)
+    // A budget ends a race, not the number of its blocks.
+    let of = match shot.is_budgeted {
+        true => String::new(),
+        false => format!(" of {} · {}/{}", shot.blocks, shot.done, shot.total),
+    };
+    let label = format!("block {}{of}{repeated}{left} · {}", shot.block, shot.running);
+    Gauge::default().ratio(shot.share.clamp(0.0, 1.0)).label(label).gauge_style(Color::Blue)
 }
 
 fn axis(shot: &Snapshot, empty: bool) -> String {
@@ -135,10 +134,19 @@ fn axis(shot: &Snapshot, empty: bool) -> String {
     format!("ratio to {}; 95 % from six blocks on{floor}", shot.baseline)
 }
 
+/// A row for each estimate. Names are whole; the strips take what is left.
 fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
+    let widest = |name: fn(&Estimate) -> &str| {
+        shot.estimates.iter().map(|it| stats::words::columns(name(it))).max().unwrap_or(0)
+    };
+    let has_points = shot.estimates.iter().any(|it| it.point != shot.estimates[0].point);
+    let points = if has_points { widest(|it| &it.point) + 1 } else { 0 };
+    let (arms, [least, most]) = (widest(|it| &it.arm) + 1, STRIP);
+    let room = usize::from(area.width).saturating_sub(points + arms + KINDS + RATIOS + WORDS);
+    let wide = if room > least { (room - 1).min(most) } else { 0 };
     let rows = shot.estimates.iter().map(|it| {
         let what = match it.metric {
-            Metric::Throughput => "speed",
+            Metric::Throughput => "rate",
             Metric::Cpu => "CPU",
             other => other.key(),
         };
@@ -148,23 +156,18 @@ fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
         };
         let word = if it.interval.is_some() { it.word.clone() } else { String::new() };
         Row::new([
-            Line::from(it.point.clone()),
+            Line::from(if has_points { it.point.clone() } else { String::new() }),
             Line::from(it.arm.clone()),
             Line::from(what),
-            strip(it, floor(shot, it)),
+            strip(it, floor(shot, it), wide),
             Line::from(ratio),
             Line::from(word).fg(colour(it)),
         ])
     });
-    let widths = [
-        Constraint::Max(20),
-        Constraint::Max(20),
-        Constraint::Length(8),
-        Constraint::Length(STRIP as u16),
-        Constraint::Length(22),
-        Constraint::Min(10),
-    ];
-    frame.render_widget(Table::new(rows, widths), area);
+    let strips = if wide > 0 { wide + 1 } else { 0 };
+    let widths = [points, arms, KINDS, strips, RATIOS, WORDS].map(|wide| wide as u16);
+    let table = Table::new(rows, widths.map(Constraint::Length)).column_spacing(0);
+    frame.render_widget(table, area);
 }
 
 fn colour(estimate: &Estimate) -> Color {
@@ -186,13 +189,16 @@ fn floor(shot: &Snapshot, of: &Estimate) -> f64 {
 }
 
 /// An interval on a logarithmic axis with 1 in the middle.
-fn strip(estimate: &Estimate, floor: f64) -> Line<'static> {
-    let middle = STRIP / 2;
+fn strip(estimate: &Estimate, floor: f64, wide: usize) -> Line<'static> {
+    if wide == 0 {
+        return Line::default();
+    }
+    let middle = wide / 2;
     let place = |log: f64| {
         let at = middle as f64 * (1.0 + log / AXIS.ln());
-        at.round().clamp(0.0, (STRIP - 1) as f64) as usize
+        at.round().clamp(0.0, (wide - 1) as f64) as usize
     };
-    let mut cells = vec![' '; STRIP];
+    let mut cells = vec![' '; wide];
     for cell in &mut cells[place(-floor)..=place(floor)] {
         *cell = '·';
     }
@@ -210,8 +216,9 @@ fn strip(estimate: &Estimate, floor: f64) -> Line<'static> {
 fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
     let [label, bars] =
         Layout::horizontal([Constraint::Length(26), Constraint::Min(0)]).areas(area);
-    let refused = noise.iter().filter(|it| it.refused).count();
-    frame.render_widget(Line::from(format!("others · {refused} refused")), label);
+    let share = noise.last().and_then(|it| it.conditions.foreign).unwrap_or(0.0);
+    let share = words::percent(share);
+    frame.render_widget(Line::from(format!("other processes: {share}")), label);
     let skip = noise.len().saturating_sub(usize::from(bars.width));
     let shares = noise[skip..].iter().map(|it| it.conditions.foreign.unwrap_or(0.0));
     let data: Vec<u64> = shares.map(|share| (share * 100.0) as u64).collect();
@@ -262,7 +269,14 @@ mod tests {
                 estimate("prefork", 0.6, None, Decision::Open),
                 estimate("epoll (twin)", 1.01, Some((0.9, 1.1)), Decision::Equal),
             ],
-            noise: vec![Noise { refused: true, ..Noise::default() }],
+            noise: vec![Noise {
+                conditions: lab::machine::Conditions {
+                    foreign: Some(0.12),
+                    ..lab::machine::Conditions::default()
+                },
+                ..Noise::default()
+            }],
+            share: 0.5,
             news: vec!["old".to_string(), "uring: no ring".to_string(), "last".to_string()],
             ..Snapshot::default()
         }
@@ -278,13 +292,32 @@ mod tests {
             "faster",
             "0.60× after 6",
             "━●━",
-            "others · 1 refused",
+            "other processes: 12 %",
             "uring: no ring",
             "last",
         ] {
             assert!(text.contains(want), "expected `{want}` in\n{text}");
         }
         assert!(!text.contains("old"), "{text}");
+    }
+
+    #[test]
+    fn eighty_columns_hold_whole_names_and_intervals() {
+        let mut wide = shot();
+        wide.is_budgeted = true;
+        let all = drawn(&wide, 80, 12);
+        let rows: Vec<&str> = all.lines().filter(|line| line.contains('×')).collect();
+        assert_eq!(rows.len(), 3, "{all}");
+        assert!(rows[2].starts_with("epoll (twin) rate"), "{all}");
+        assert!(rows[0].contains("1.40× [1.30, 1.50]  faster") && rows[0].contains('●'), "{all}");
+        assert!(all.contains("block 4 · 21 s left") && !all.contains("of 6"), "{all}");
+        for at in 0..2 {
+            wide.estimates[at].point = format!("depth {at}6");
+            wide.estimates[at].arm = "a-long-name-of-a-server".to_string();
+        }
+        let all = drawn(&wide, 80, 12);
+        assert!(all.contains("depth 16 a-long-name-of-a-server rate"), "{all}");
+        assert!(all.contains("[1.30, 1.50]  faster"), "{all}");
     }
 
     #[test]

@@ -41,12 +41,14 @@ fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     let colours: Vec<String> = arms.iter().map(|arm| look(plan, &arm.arm).colour).collect();
     let split = arms.iter().all(|arm| share(arm).is_some());
     let bar = |name: &str, part: &dyn Fn(&ArmSummary) -> f64, opacity: f64| -> Value {
+        // The legend has one colour for both, so the lighter part is hatched.
+        let shape = if opacity < 0.5 { "/" } else { "" };
         let x: Vec<f64> = arms
             .iter()
             .map(|arm| short(arm.median(Metric::Cpu).unwrap_or(0.0) / 1e3 * part(arm)))
             .collect();
         json!({"type": "bar", "orientation": "h", "x": x, "y": names, "name": name,
-               "marker": {"color": colours, "opacity": opacity},
+               "marker": {"color": colours, "opacity": opacity, "pattern": {"shape": shape}},
                "hovertemplate": format!("%{{y}}, {name}: %{{x:.3f}} µs<extra></extra>")})
     };
     let mut data = match split {
