@@ -59,7 +59,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         for floor in point.floors.iter().filter(|floor| claimed(floor.metric)) {
             let size = (floor.log.exp() - 1.0) * 100.0;
             let (at, name) = (&point.point, floor.metric.name());
-            if floor.strayed {
+            if floor.strayed && size >= 1.0 {
                 warn(format!(
                     "At {at} the baseline's twin differs from it in {name} beyond its interval, \
                      though both are the same program: differences below {size:.0} % mean \
@@ -77,6 +77,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         let has_speed = Metric::EVERY.iter().any(|it| claimed(*it) && it.needs_generator());
         of_the_generator(point).into_iter().filter(|_| has_speed).for_each(&mut warn);
     }
+    found.extend(of_polling(run).map(|text| (Weight::Warning, text)));
     found.extend(of_the_machine(summary.objected));
     let mut warn = |text: String| found.push((Weight::Warning, text));
     if summary.repeated > 0 {
@@ -106,6 +107,48 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         ));
     }
     found
+}
+
+/// The doubt that a server's threads wait by polling, which on one core takes the time of the thread
+/// that they wait for. Such a server works between its windows, or keeps the core busy at a small
+/// part of the baseline's rate.
+fn of_polling(run: &Run) -> Option<String> {
+    run.manifest.placement?;
+    let plan = &run.manifest.plan;
+    let middle = |arm: &str, value: &dyn Fn(&Trial) -> Option<f64>| {
+        let mine = run.trials.iter().filter(|it| it.arm == arm && it.counted);
+        stats::median(&mine.filter_map(value).collect::<Vec<f64>>())
+    };
+    let used = |trial: &Trial| Some(trial.result()?.server.as_ref()?.cpu_ns as f64);
+    let busy = |trial: &Trial| Some(used(trial)? / trial.result()?.window_ns.max(1) as f64);
+    // Between the windows a server only answers the first load, whose length is known.
+    let beside = |trial: &Trial| {
+        let load = plan.points.iter().find(|it| it.name == trial.point)?;
+        let (warmup_ms, window_ms) = plan.spans(load);
+        let windows_ms = (u64::from(plan.turns.windows) * window_ms) as f64;
+        let life = trial.seen.cost.as_ref().filter(|life| life.source == "cgroup")?;
+        let all = (life.user_ns + life.system_ns) as f64;
+        Some(all / used(trial)? - 1.0 - warmup_ms as f64 / windows_ms)
+    };
+    let threads = |trial: &Trial| Some(trial.result()?.server.as_ref()?.threads? as f64);
+    let cost = |arm: &str| middle(arm, &|trial| Metric::Cpu.in_trial(trial));
+    let is_polling = |arm: &&str| {
+        let is_dear =
+            cost(arm).zip(cost(&plan.baseline)).is_some_and(|(one, base)| one > 5.0 * base);
+        let is_full = middle(arm, &busy).is_some_and(|share| share > 0.9);
+        let has_threads = middle(arm, &threads).is_some_and(|count| count > 1.0);
+        let works_alone = plan.turns.windows > 2 && middle(arm, &beside).is_some_and(|it| it > 1.0);
+        works_alone || (is_dear && is_full && has_threads)
+    };
+    let names: Vec<&str> =
+        plan.arms.iter().map(|arm| arm.name.as_str()).filter(is_polling).collect();
+    let first = names.first()?;
+    Some(format!(
+        "`{first}` uses its core even where there is little to do, so its threads seem to wait by \
+         polling. All servers share one core here, where polling takes the time of the thread that \
+         has work: its figures hold for this core alone. Switch polling off (redis: --io-threads 1), \
+         or start both servers yourself and compare their addresses: then the race chooses no cores."
+    ))
 }
 
 /// The doubt that other work on the machine disturbed the trials.
@@ -239,6 +282,45 @@ mod tests {
         ] {
             assert!(found.contains(want), "expected `{want}` in\n{found}");
         }
+    }
+
+    #[test]
+    fn a_server_that_polls_is_named_with_a_remedy() {
+        let mut manifest = manifest();
+        manifest.plan.points.truncate(1);
+        manifest.plan.turns.windows = 5;
+        manifest.placement =
+            Some(crate::machine::Placement { first: 0, second: 1, siblings: false });
+        let polls = |arm: &str, share: f64, threads: u64, times: u64| {
+            let all = |block| {
+                let mut trial = trial(arm, block, 1e4);
+                let Ending::Measured { load } = &mut trial.ending else { return trial };
+                load.window_ns = 1_000_000_000;
+                let server = load.server.get_or_insert_default();
+                (server.cpu_ns, server.threads) = ((share * 1e9) as u64, Some(threads));
+                server.cpu_ns_per_request = Some((times * 10_000) as f64);
+                trial.seen.cost = Some(crate::observations::TreeLife {
+                    source: "cgroup".to_string(),
+                    user_ns: (share * 1.3e9) as u64,
+                    ..Default::default()
+                });
+                trial
+            };
+            (0..6).map(all).collect::<Vec<_>>()
+        };
+        let found = |uring: Vec<Trial>| {
+            let trials = [polls("epoll", 0.5, 1, 1), uring].concat();
+            let run = Run { manifest: manifest.clone(), trials, ..Run::default() };
+            texts(&run).join("\n").contains("`uring` uses its core even where")
+        };
+        assert!(!found(polls("uring", 0.5, 4, 1)) && !found(polls("uring", 0.95, 4, 2)));
+        assert!(!found(polls("uring", 0.95, 1, 40)), "slow alone is no polling");
+        assert!(found(polls("uring", 0.95, 4, 40)));
+        let mut alone = polls("uring", 0.5, 1, 1);
+        for trial in &mut alone {
+            trial.seen.cost.as_mut().expect("it has one").user_ns = 2_000_000_000;
+        }
+        assert!(found(alone));
     }
 
     #[test]
