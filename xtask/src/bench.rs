@@ -4,8 +4,10 @@
 //! product's own intervals, goals and doubts. A bench of programs that run to their end
 //! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
 //! cores) is a plan in `experiments/programs/`, played here ([`programs`]). If a measurement takes
-//! more than one command, its program is a script next to the plan (`media`, `durable`).
+//! more than one command, its program is a script next to the plan (`media`, `durable`). `gates`
+//! counts the false alarms of `roundhouse ab` ([`gates`]).
 
+mod gates;
 mod goals;
 mod programs;
 mod record;
@@ -37,6 +39,7 @@ impl Request {
         let mut names = plans(PLANS)?;
         if !names.iter().any(|name| name == wanted) {
             names.extend(programs::names()?);
+            names.push(gates::NAME.to_owned());
             bail!("expected one of the benches {}, found `{wanted}`", names.join(", "));
         }
         let (save, flags): (Vec<&String>, Vec<&String>) =
@@ -76,6 +79,11 @@ fn plans(folder: &str) -> anyhow::Result<Vec<String>> {
 /// # Errors
 /// If a build fails, the arguments are invalid, the bench fails, or the result cannot be saved.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
+    if let Some((name, rest)) = args.split_first()
+        && name == gates::NAME
+    {
+        return gates::run(rest);
+    }
     if let Some((name, rest)) = args.split_first()
         && programs::names()?.contains(name)
     {
