@@ -11,7 +11,7 @@ pub use csv::csv;
 pub use exhibit::exhibit;
 pub use json::{SCHEMA, SCHEMA_TEXT, json};
 pub use junit::junit;
-pub use markdown::markdown;
+pub use markdown::{markdown, summary};
 
 #[cfg(test)]
 mod tests;

@@ -97,4 +97,17 @@ mod tests {
             assert!(words::columns(line) <= usize::from(WIDTH), "{line}");
         }
     }
+    #[test]
+    fn two_servers_at_one_load_point_have_a_row_for_each_metric() {
+        let mut run = sample::small();
+        let plan = &mut run.manifest.plan;
+        plan.points.truncate(1);
+        plan.arms.retain(|arm| ["epoll", "prefork"].contains(&arm.name.as_str()));
+        plan.metrics = vec![lab::metric::Metric::Cpu, lab::metric::Metric::P50];
+        let text = answer(&run.manifest.plan, &analyse(&run), false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("depth 1") && lines[0].contains("× epoll"), "{text}");
+        assert!(lines[2].starts_with("CPU per request") && lines[3].starts_with("median latency"));
+        assert!(lines.iter().all(|line| words::columns(line) <= usize::from(WIDTH)), "{text}");
+    }
 }

@@ -179,13 +179,15 @@ pub(crate) fn is_settled(plan: &Plan, trials: &[Trial]) -> bool {
         let found = cost(&evidence, trials, &point.name);
         let within = |rank: &Rank| rank.over_cheapest.2 < 1.0 + plan.margin;
         let cleared = |rank: &Rank| evidence.cleared.contains(&rank.arm);
-        let others = plan.registered(point).into_iter().filter(|it| *it != Metric::Cpu);
+        // Few requests support a tail, and memory may be unreadable: neither keeps a race running.
+        let ignored = [Metric::Cpu, Metric::P99, Metric::P999];
+        let others = plan.registered(point).into_iter().filter(|it| !ignored.contains(it));
         let others_equal = others.into_iter().all(|metric| {
             let terms = evidence.terms(&point.name, metric);
             let arms = plan.arms.iter().filter(|arm| arm.name != plan.baseline);
             arms.map(|arm| [arm.name.as_str(), plan.baseline.as_str()]).all(|pair| {
                 let found = evidence.comparison(&point.name, metric, pair);
-                found.is_some_and(|it| decide(&it, terms) == Decision::Equal)
+                found.is_none_or(|it| decide(&it, terms) == Decision::Equal)
             })
         });
         let is_equal = found.ranks.iter().all(|it| cleared(it) || within(it));

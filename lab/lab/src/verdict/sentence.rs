@@ -106,7 +106,7 @@ fn of_two(plan: &Plan, points: &[PointSummary]) -> String {
         .enumerate()
         .map(|(at, it)| match at {
             0 => against(it, base) + &place(it, points),
-            _ => claim(it).0 + &place(it, points),
+            _ => claim(it).1 + &place(it, points),
         })
         .collect();
     let are = |count: usize| if count == 1 { "is" } else { "are" };
@@ -130,13 +130,13 @@ fn place(lead: &Lead<'_>, points: &[PointSummary]) -> String {
 
 /// A difference with both servers: `new` uses 11 % [6, 19] more CPU time per request than `old`.
 fn against(lead: &Lead<'_>, base: &str) -> String {
-    let (claim, than) = claim(lead);
-    format!("`{}` {claim} {than} `{base}`", lead.arm)
+    let (verb, amount, than) = claim(lead);
+    format!("`{}` {verb} {amount} {than} `{base}`", lead.arm)
 }
 
-/// A difference without the servers, and the word before the other one: `uses 11 % [6, 19] more
-/// CPU time per request` and `than`.
-fn claim(lead: &Lead<'_>) -> (String, &'static str) {
+/// A difference in three parts: `uses`, `11 % [6, 19] more CPU time per request` and `than`, the
+/// word before the other server.
+fn claim(lead: &Lead<'_>) -> (&'static str, String, &'static str) {
     let ArmVerdict { metric, comparison, at_least, .. } = lead.judged;
     let (ratio, low, high) = comparison.triple();
     let bound = if *at_least { "at least " } else { "" };
@@ -148,13 +148,22 @@ fn claim(lead: &Lead<'_>) -> (String, &'static str) {
     };
     if ratio >= 2.0 {
         let times = format!("{} times [{}, {}]", short(ratio), end(low), end(high));
-        return (format!("{verb} {bound}{times} the {thing}"), "of");
+        return (verb, format!("{bound}{times} the {thing}"), "of");
     }
     let less = if verb == "uses" || verb == "has" { "less" } else { "fewer" };
-    let share = |ratio: f64| short((ratio - 1.0).abs() * 100.0);
     let (near, far, word) = if ratio > 1.0 { (low, high, "more") } else { (high, low, less) };
     let amount = format!("{} % [{}, {}]", share(ratio), share(near), share(far));
-    (format!("{verb} {bound}{amount} {word} {thing}"), "than")
+    (verb, format!("{bound}{amount} {word} {thing}"), "than")
+}
+
+/// The distance of a ratio from 1 in percent, two digits.
+fn share(ratio: f64) -> String {
+    let percent = (ratio - 1.0).abs() * 100.0;
+    match percent {
+        it if it >= 9.95 => format!("{it:.0}"),
+        it if it >= 0.995 => format!("{it:.1}"),
+        it => format!("{it:.2}"),
+    }
 }
 
 /// Of more servers the cheapest at each load point, the most expensive, the kernel's share, and the

@@ -2,8 +2,9 @@
 
 use crate::words;
 use lab::doubts::{Doubt, Weight};
+use lab::plan::Plan;
 use lab::record::Run;
-use lab::verdict::{ArmSummary, Metric, Summary};
+use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use std::fmt::Write;
 
 /// The run as Markdown.
@@ -21,6 +22,83 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
         run.manifest.date,
         cell(&run.manifest.host.machine.cpu)
     );
+    text += &tables(plan, summary);
+    for sweep in &summary.sweeps {
+        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
+            let _ = writeln!(text, "- {}, {}: {}", sweep.series, cell(&curve.arm), curve.words);
+        }
+    }
+    text + &reservations(doubts)
+}
+
+/// A short summary for a pull request: the answer, the conditions, the figures, the doubts.
+/// `findings` are a word and a text for each condition.
+pub fn summary(
+    run: &Run,
+    summary: &Summary,
+    doubts: &[Doubt],
+    findings: &[(&str, String)],
+    page: &str,
+) -> String {
+    let plan = &run.manifest.plan;
+    let mut text = format!("**{}**\n\n", summary.sentence.replace('<', "&lt;"));
+    for (word, condition) in findings {
+        let _ = writeln!(text, "- **{word}**: {}", cell(condition));
+    }
+    if !findings.is_empty() {
+        text.push('\n');
+    }
+    text += &match (&plan.arms[..], &summary.points[..]) {
+        ([_, _], [point]) => of_two(plan, summary, point),
+        _ => tables(plan, summary),
+    };
+    text += &reservations(doubts);
+    let notes = plan.arms.iter().filter(|arm| !arm.note.is_empty());
+    for arm in notes {
+        let _ = writeln!(text, "\n`{}`: {}", arm.name, cell(&arm.note));
+    }
+    let (blocks, hash) = (run.blocks(), &run.manifest.plan_hash);
+    let machine = cell(&run.manifest.host.machine.cpu);
+    let date = &run.manifest.date;
+    let _ = writeln!(
+        text,
+        "\n{blocks} blocks · plan `{hash}` · {date} · {machine} · all intervals: `{page}`\n"
+    );
+    text
+}
+
+/// Two servers at one load point: a row for each registered metric.
+fn of_two(plan: &Plan, summary: &Summary, point: &PointSummary) -> String {
+    let base = &plan.baseline;
+    let arm = |is_base: bool| {
+        point.arms.iter().find(|arm| !arm.twin && arm.baseline == is_base && arm.absent.is_none())
+    };
+    let (Some(old), Some(new)) = (arm(true), arm(false)) else { return tables(plan, summary) };
+    let (first, second) = (cell(base), cell(&new.arm));
+    let mut text =
+        format!("| | {first} | {second} | {second} / {first} | |\n|---|--:|--:|--:|---|\n");
+    for metric in crate::terminal::registered(plan, &[point]) {
+        let Some(judged) = new.judged(metric) else { continue };
+        let value = |arm: &ArmSummary| {
+            let shown = words::or_none(arm.median(metric), |value| words::value(metric, value));
+            shown.trim_end_matches(" requests/s").to_string()
+        };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            metric.name(),
+            value(old),
+            value(new),
+            words::ratio_with_interval(judged),
+            words::verdict(judged)
+        );
+    }
+    text + "\n"
+}
+
+/// A table for each load point, with a row for each arm.
+fn tables(plan: &Plan, summary: &Summary) -> String {
+    let mut text = String::new();
     for point in &summary.points {
         let lead = words::first(point.lead).name();
         let _ = writeln!(text, "## {}\n", cell(&point.point));
@@ -35,18 +113,16 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
         }
         text.push('\n');
     }
-    for sweep in &summary.sweeps {
-        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
-            let _ = writeln!(text, "- {}, {}: {}", sweep.series, cell(&curve.arm), curve.words);
-        }
-    }
-    let told: Vec<&Doubt> = doubts.iter().filter(|it| it.weight != Weight::Limit).collect();
-    if !told.is_empty() {
-        text.push_str("\n## Doubts\n\n");
-        for doubt in told {
-            let grave = if doubt.weight == Weight::Grave { "**wrong:** " } else { "" };
-            let _ = writeln!(text, "- {grave}{}", cell(&doubt.text));
-        }
+    text
+}
+
+/// The doubts but those that are true of every race.
+fn reservations(doubts: &[Doubt]) -> String {
+    let named: Vec<&Doubt> = doubts.iter().filter(|it| it.weight != Weight::Limit).collect();
+    let mut text = String::from(if named.is_empty() { "" } else { "\n## Doubts\n\n" });
+    for doubt in named {
+        let grave = if doubt.weight == Weight::Grave { "**wrong:** " } else { "" };
+        let _ = writeln!(text, "- {grave}{}", cell(&doubt.text));
     }
     text
 }

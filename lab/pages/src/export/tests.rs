@@ -86,6 +86,28 @@ fn markdown_has_a_row_for_each_arm() {
 }
 
 #[test]
+fn a_summary_has_the_answer_first_and_a_row_for_each_metric_of_two_servers() {
+    let (mut run, _) = run();
+    run.manifest.plan.arms.truncate(2);
+    run.manifest.plan.arms[1].note = "main, 1a2b3c".to_string();
+    let found = analyse(&run);
+    let doubts = doubts(&run, &found);
+    let failed = [("FAILED", "uring cpu > 1.05x epoll at depth 1: 1.5x".to_string())];
+    let text = super::summary(&run, &found, &doubts, &failed, "perf/report.html");
+    assert!(text.starts_with("**`uring` answers 50 % [50, 5"), "{text}");
+    for want in [
+        "- **FAILED**: uring cpu > 1.05x",
+        "| | epoll | uring | uring / epoll | |",
+        "| CPU per request | 1.00 ms | 665 µs | 0.66× [",
+        "| cheaper |",
+        "`uring`: main, 1a2b3c",
+        "all intervals: `perf/report.html`",
+    ] {
+        assert!(text.contains(want), "expected `{want}` in\n{text}");
+    }
+}
+
+#[test]
 fn csv_has_as_many_cells_in_every_row() {
     let (run, _) = run();
     let text = csv(&run);

@@ -23,6 +23,9 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
         points = summary.points.iter().collect();
     }
     let mut text = String::new();
+    if let (2, [point]) = (plan.arms.len(), &points[..]) {
+        return of_two(plan, summary, point, colour);
+    }
     for (at, metric) in registered(plan, &points).into_iter().enumerate() {
         let blank = if at == 0 { "" } else { "\n" };
         text += &format!("{blank}{}\n", tr(&stats::words::capital(metric.name())));
@@ -36,17 +39,61 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
             text += &table(plan, summary, chunk, metric, at == 0, colour);
         }
     }
-    for ArmSummary { arm, absent, .. } in summary.points.first().into_iter().flat_map(|it| &it.arms)
-    {
-        if let Some(reason) = absent {
-            text += &format!("{arm}: not measured: {reason}\n");
-        }
-    }
+    text += &unmeasured(summary);
     text += "\n= cheapest, or no difference found";
     if !summary.answer.rooms.is_empty() {
         text += "\nidle: memory per idle connection, or how many were answered";
     }
     super::folded(&tr(&text), 2) + "\n"
+}
+
+/// The servers that brought nothing.
+fn unmeasured(summary: &Summary) -> String {
+    let arms = summary.points.first().into_iter().flat_map(|it| &it.arms);
+    let reason = |arm: &ArmSummary| {
+        arm.absent.as_ref().map(|why| format!("{}: not measured: {why}\n", arm.arm))
+    };
+    arms.filter_map(reason).collect()
+}
+
+/// Two servers at one load point: a row for each metric.
+fn of_two(plan: &Plan, summary: &Summary, point: &PointSummary, colour: bool) -> String {
+    let mut table = super::table(super::rule(), colour);
+    let over = format!("× {}", plan.baseline);
+    let mut heads = vec![tr(&point.point).into_owned()];
+    for arm in point.arms.iter().filter(|arm| !arm.twin) {
+        heads.push(arm.arm.clone());
+        heads.extend((!arm.baseline).then(|| over.clone()));
+    }
+    heads.extend(point.arms.iter().filter(|arm| arm.twin).map(|arm| arm.arm.clone()));
+    table.set_header(&heads);
+    for metric in registered(plan, &[point]) {
+        if !point.arms.iter().any(|arm| words::has_median(summary, point, arm, metric)) {
+            continue;
+        }
+        let mut cells = vec![Cell::new(tr(metric.name()))];
+        for arm in &point.arms {
+            let [value, over] = pair(summary, point, &arm.arm, metric, colour);
+            // The ratio beside it says which of two servers is cheaper.
+            let value = Cell::new(value.content().trim_start_matches("= "));
+            let value = value.set_alignment(CellAlignment::Right);
+            cells.extend((!arm.twin).then_some(value));
+            cells.extend((!arm.baseline).then_some(over));
+        }
+        table.add_row(cells);
+    }
+    if !summary.answer.rooms.is_empty() {
+        let mut cells = vec![tr("idle connection").into_owned()];
+        for arm in point.arms.iter().filter(|arm| !arm.twin) {
+            let room = summary.answer.rooms.iter().find(|room| room.arm == arm.arm);
+            cells.push(
+                room.map_or_else(|| words::NONE.to_string(), |it| tr(&words::room(it)).into()),
+            );
+            cells.extend((!arm.baseline).then(String::new));
+        }
+        table.add_row(cells);
+    }
+    fitted(&mut table) + &unmeasured(summary)
 }
 
 fn table(
@@ -79,6 +126,11 @@ fn table(
         }
         table.add_row(cells);
     }
+    fitted(&mut table)
+}
+
+/// The table as text, its figures to the right.
+fn fitted(table: &mut comfy_table::Table) -> String {
     for at in 1..table.column_count() {
         if let Some(column) = table.column_mut(at) {
             column.set_cell_alignment(CellAlignment::Right);
