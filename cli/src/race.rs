@@ -5,6 +5,7 @@
 //! a second call continues, and `roundhouse report` can draw the report of a race again.
 
 pub mod ab;
+mod checkout;
 mod flags;
 mod own;
 pub mod plan;
@@ -104,6 +105,10 @@ pub struct Conduct {
     /// other arm, 'cpu > 1.05x old'; with 98 if there is no result
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
+    /// Write a summary for a pull request as Markdown; `github` adds it to the page of the job in
+    /// GitHub Actions
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -157,6 +162,9 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
         return Ok(usage("race", &anyhow::anyhow!(why)));
     }
+    if let Some(Err(why)) = args.summary.as_deref().map(show::summary_file) {
+        return Ok(usage("race", &why));
+    }
     show::warn(plan);
     if args.dry_run {
         show::plan(plan, plan.expected_ms());
@@ -182,7 +190,10 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
         raw.display()
     );
     let demanded = show::conditions(&outcome.run, &args.fail_if)?;
-    Ok(match demanded {
+    if let Some(file) = &args.summary {
+        show::summary(&outcome.run, file, &page, &demanded)?;
+    }
+    Ok(match demanded.code {
         _ if shown.broken || (!shown.right && !outcome.interrupted) => ExitCode::FAILURE,
         _ if outcome.interrupted => ExitCode::from(INTERRUPTED),
         Some(code) => code,

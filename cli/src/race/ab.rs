@@ -7,6 +7,7 @@
 //! be restarted, so it has no twin and no idle connections. The two arms become a plan of duets,
 //! and `race::conduct` runs it like any other race.
 
+use super::checkout::Checkouts;
 use super::{Conduct, Foreign, conduct, usage};
 use crate::attach;
 use anyhow::{Context, Result, anyhow, bail};
@@ -19,9 +20,11 @@ use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
 use language::info;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::time::Duration;
 use tools::race::{book, room};
 use wire::conf::span;
@@ -32,8 +35,13 @@ const BLOCKS: u32 = 200;
 const WINDOWS: u32 = 5;
 /// Silent connections to each server that is started here.
 const SILENT: u32 = 100;
-/// The time in which a server is ready to be asked for its protocol.
-const READY: Duration = Duration::from_secs(5);
+/// What is compared; a percentile only where the windows hold enough requests for it.
+const METRICS: [Metric; 5] =
+    [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99, Metric::Memory];
+/// The time in which a server ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The time after which a start is slow.
+const SLOW: Duration = Duration::from_secs(3);
 
 /// The arguments of `ab`.
 #[derive(clap::Args)]
@@ -42,14 +50,18 @@ Examples:
   roundhouse ab ./server-1.0 ./server-1.1        each prints {\"listening\": \"HOST:PORT\"}
   roundhouse ab http://127.0.0.1:8080/index.html http://127.0.0.1:8081/index.html
   roundhouse ab 'redis-server --port {port}' 'redis-server --port {port} --io-threads 2'
+  roundhouse ab './server {port}' 'WORKERS=4 ./server {port}'
+  roundhouse ab --git main..HEAD --build make './server --port {port}'
   roundhouse ab OLD NEW line://{address} --request 'get 1' --fail-if 'new cpu > 1.05x old'")]
 pub struct Args {
     /// The server to compare with: a command, whose `{port}` is replaced by a free port, or the
-    /// address or the URL of a server that runs on this machine. A command without `{port}` must
-    /// print `{"listening": "HOST:PORT"}` first
+    /// address or the URL of a server that runs on this machine. A command without `{port}` listens
+    /// on the port of $PORT, or prints `{"listening": "HOST:PORT"}` first. Words NAME=VALUE before it
+    /// set its environment
     old: String,
-    /// The server in question, in the same form
-    new: String,
+    /// The server in question, in the same form; with --git the same command, unless it is given
+    #[arg(required_unless_present = "git")]
+    new: Option<String>,
     /// How to ask: a path of HTTP servers, or SCHEME://{address}/PATH as for `roundhouse load`
     /// [default: the servers are asked for their protocol]
     url: Option<String>,
@@ -59,6 +71,28 @@ pub struct Args {
     /// Further flags of `roundhouse load`, such as "-H 'Accept: text/html'"
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     load: Option<String>,
+    /// The status of HTTP that each reply must have [default: 200 to 399]
+    #[arg(long, value_name = "CODE")]
+    expect_status: Option<u16>,
+    /// Compare two commits, such as main..HEAD or main...HEAD (from where HEAD left main); one
+    /// commit is compared with the present folder as it is
+    #[arg(long, value_name = "RANGE", conflicts_with_all = ["old_dir", "new_dir"])]
+    git: Option<String>,
+    /// The command that builds a side of --git, in its folder
+    #[arg(long, value_name = "COMMAND", requires = "git")]
+    build: Option<String>,
+    /// The folder in which the old server is started
+    #[arg(long, value_name = "DIR")]
+    old_dir: Option<PathBuf>,
+    /// The folder in which the new server is started
+    #[arg(long, value_name = "DIR")]
+    new_dir: Option<PathBuf>,
+    /// The time that each server may take to start
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "60s")]
+    boot: Duration,
+    /// Do not measure the memory of idle connections
+    #[arg(long)]
+    no_idle: bool,
     /// Connections to each server
     #[arg(long, value_name = "N", default_value_t = 8)]
     connections: u32,
@@ -90,7 +124,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(code);
     }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    match plan(args, &exe) {
+    // Ctrl-C ends a build, and the folders of both commits go.
+    let _ends = args.git.as_ref().map(|_| tools::interrupt::watch()).transpose()?;
+    let checkouts = match args.git.as_deref().map(|range| checked_out(args, range)).transpose() {
+        Ok(checkouts) => checkouts,
+        Err(why) => return Ok(usage("ab", &why)),
+    };
+    match plan(args, &exe, checkouts.as_ref()) {
         Ok(plan) => {
             let foreign = Foreign {
                 arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -102,17 +142,57 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
 }
 
-fn plan(args: &Args, exe: &Path) -> Result<Plan> {
-    let files = vec![book(None)?, Service::page(None)?];
-    let mut arms = Vec::new();
-    for (name, text) in [("old", &args.old), ("new", &args.new)] {
-        let arm =
-            arm(args, exe, &files, name, text).with_context(|| format!("{name}: `{text}`"))?;
-        arms.push(arm);
+fn checked_out(args: &Args, range: &str) -> Result<Checkouts> {
+    let checkouts = Checkouts::of(range)?;
+    args.build.iter().try_for_each(|command| checkouts.build(command))?;
+    Ok(checkouts)
+}
+
+/// One side of the comparison.
+struct Side<'a> {
+    name: &'static str,
+    text: &'a str,
+    folder: Option<PathBuf>,
+    note: String,
+}
+
+impl Args {
+    /// Both sides, and how to ask. With one command for both sides its second word may be the URL.
+    fn sides(&self, checkouts: Option<&Checkouts>) -> Result<([Side<'_>; 2], Option<&str>)> {
+        let is_how = |text: &&str| text.starts_with('/') || text.contains("://{");
+        let (new, url) = match (self.new.as_deref(), self.url.as_deref()) {
+            (Some(how), None) if self.git.is_some() && is_how(&how) => (None, Some(how)),
+            both => both,
+        };
+        let texts = [self.old.as_str(), new.unwrap_or(&self.old)];
+        let side = |at: usize| -> Result<Side<'_>> {
+            let given = [&self.old_dir, &self.new_dir][at].as_ref();
+            let given = given.map(|folder| {
+                folder.canonicalize().with_context(|| format!("cannot enter {}", folder.display()))
+            });
+            let ours = checkouts.map(|both| &both.sides[at]);
+            Ok(Side {
+                name: ["old", "new"][at],
+                text: texts[at],
+                folder: given.transpose()?.or_else(|| ours.map(|side| side.folder.clone())),
+                note: ours.map(|side| side.title.clone()).unwrap_or_default(),
+            })
+        };
+        Ok(([side(0)?, side(1)?], url))
     }
-    let is_ours = [&args.old, &args.new].iter().all(|text| is_command(text));
-    if args.conduct.explain && !is_ours {
-        bail!("--explain starts the servers once more: give their commands in place of addresses");
+}
+
+fn plan(args: &Args, exe: &Path, checkouts: Option<&Checkouts>) -> Result<Plan> {
+    let files = vec![book(None)?, Service::page(None)?];
+    let (sides, url) = args.sides(checkouts)?;
+    let is_ours = sides.iter().all(|side| is_command(side.text));
+    if (args.conduct.explain || args.git.is_some()) && !is_ours {
+        bail!("--explain and --git start the servers: give commands in place of addresses");
+    }
+    let mut arms = Vec::new();
+    for side in &sides {
+        let what = || format!("{}: `{}`", side.name, side.text);
+        arms.push(arm(args, exe, &files, side, url).with_context(what)?);
     }
     let point = LoadPoint {
         name: format!("depth {}", args.depth),
@@ -123,7 +203,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     };
     let turns = Turns {
         windows: WINDOWS,
-        silent: if is_ours { SILENT } else { 0 },
+        silent: if is_ours && !args.no_idle { SILENT } else { 0 },
         budget_ms: Some(args.budget.as_millis() as u64),
     };
     let plan = PlanFile::default().duet(arms, point);
@@ -135,7 +215,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         blocks: BLOCKS,
         label: Plan::label_for(BLOCKS).to_string(),
         margin: args.margin / 100.0,
-        metrics: vec![Metric::Throughput, Metric::Cpu, Metric::P50],
+        metrics: METRICS.to_vec(),
         turns,
         ..plan
     };
@@ -143,6 +223,7 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         blocks: args.blocks,
         window: args.window,
         seed: Some(args.seed),
+        boot: Some(args.boot),
         ..Adjustments::default()
     };
     sizes.apply(&mut plan)?;
@@ -150,26 +231,35 @@ fn plan(args: &Args, exe: &Path) -> Result<Plan> {
 }
 
 /// The server at one side. A command is started once, to be asked for its protocol.
-fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> Result<Arm> {
+fn arm(
+    args: &Args,
+    exe: &Path,
+    files: &[Provision],
+    side: &Side<'_>,
+    how: Option<&str>,
+) -> Result<Arm> {
+    let (name, text) = (side.name, side.text);
     let own_url = is_url(text).then_some(text);
     let address = match own_url {
         Some(url) => Some(address_of(url)?),
         None => running(text),
     };
-    let command = match address {
+    let (environment, command) = match address {
         Some(address) => {
             is_here(address)?;
             attach::owner(address)?;
             let words = [&exe.display().to_string(), "attach", &address.to_string()];
-            words.map(String::from).to_vec()
+            (BTreeMap::new(), words.map(String::from).to_vec())
         }
-        None => split(text).map_err(|why| anyhow!(why))?,
+        None => assigned(split(text).map_err(|why| anyhow!(why))?),
     };
-    let mut arm = Arm { name: name.to_string(), command, ..Arm::default() };
-    match args.url.as_deref().or(own_url) {
+    let (folder, note) = (side.folder.clone(), side.note.clone());
+    let mut arm =
+        Arm { name: name.to_string(), command, environment, folder, note, ..Arm::default() };
+    match how.or(own_url) {
         Some(url) if !url.starts_with('/') => arm.target = target(url)?,
         path => {
-            let Protocol { name: spoken, target, load } = asked(&arm, files)?;
+            let Protocol { name: spoken, target, load } = asked(&arm, files, args.boot)?;
             info!("{name} speaks {spoken}");
             if !args.load.iter().any(|flags| flags.contains("--cacert")) {
                 arm.load.extend(load.iter().map(ToString::to_string));
@@ -184,8 +274,26 @@ fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> 
         }
     }
     arm.load.extend(args.request.iter().flat_map(|text| ["--request".to_string(), text.clone()]));
+    let status = args.expect_status.iter();
+    arm.load.extend(status.flat_map(|code| ["--expect-status".to_string(), code.to_string()]));
     arm.load.extend(split(args.load.as_deref().unwrap_or_default()).map_err(|why| anyhow!(why))?);
     Ok(arm)
+}
+
+/// The leading words NAME=VALUE, as a shell takes them, and the command after them.
+fn assigned(words: Vec<String>) -> (BTreeMap<String, String>, Vec<String>) {
+    let is_name = |name: &str| {
+        !name.starts_with(|c: char| c.is_ascii_digit())
+            && !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let both = |word: &String| {
+        let (name, value) = word.split_once('=').filter(|(name, _)| is_name(name))?;
+        Some((name.to_string(), value.to_string()))
+    };
+    let environment: Vec<(String, String)> = words.iter().map_while(both).collect();
+    let command = words[environment.len()..].to_vec();
+    (environment.into_iter().collect(), command)
 }
 
 /// The address, if the text is one and no command.
@@ -241,13 +349,21 @@ fn target(url: &str) -> Result<String> {
     Ok(format!("{scheme}://{{address}}{path}"))
 }
 
-fn asked(arm: &Arm, files: &[Provision]) -> Result<Protocol> {
+fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Protocol> {
     let room = room("roundhouse-ab")?;
     let arm = Arm { files: files.to_vec(), ..arm.clone() };
-    let server =
-        Server::boot(&[], &arm, room.path(), "server", READY).map_err(|why| anyhow!(why))?;
+    let (started, waiting) = mpsc::channel::<()>();
+    let name = arm.name.clone();
+    std::thread::spawn(move || {
+        if waiting.recv_timeout(SLOW) == Err(mpsc::RecvTimeoutError::Timeout) {
+            info!("{name} does not listen yet; it has {:.0} s (--boot)", boot.as_secs_f64());
+        }
+    });
+    let server = Server::boot(&[], &arm, room.path(), "server", boot);
+    drop(started);
+    let server = server.map_err(|why| anyhow!(why))?;
     let found = probe::protocol(&server.address).map_err(|why| anyhow!(why));
-    server.process.stop(READY);
+    server.process.stop(PATIENCE);
     found
 }
 
@@ -262,6 +378,46 @@ mod tests {
         for command in ["./server", "server --port {port}", "a:b", "./run:80"] {
             assert_eq!(found(command), None, "{command}");
         }
+    }
+
+    #[test]
+    fn words_before_a_command_are_its_environment() {
+        let found = |text: &str| {
+            let (environment, command) = assigned(split(text).expect("words"));
+            (environment.into_iter().collect::<Vec<_>>(), command.join(" "))
+        };
+        let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
+        assert_eq!(
+            found("A=1 b_2='x y' ./srv C=3"),
+            (vec![pair("A", "1"), pair("b_2", "x y")], "./srv C=3".into())
+        );
+        assert_eq!(found("./srv A=1").0, []);
+        assert_eq!(found("--x=1 srv").0, []);
+    }
+
+    #[test]
+    fn one_command_is_that_of_both_commits() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let check = |words: &[&str], want: [&str; 2], how: Option<&str>| {
+            let line = <Line as clap::Parser>::try_parse_from([&["ab"], words].concat());
+            let args = line.expect("arguments of ab").args;
+            let (sides, url) = args.sides(None).expect("two sides");
+            assert_eq!((sides.map(|side| side.text), url), (want, how), "{words:?}");
+        };
+        check(&["a", "b", "/x"], ["a", "b"], Some("/x"));
+        check(&["--git", "main", "a"], ["a", "a"], None);
+        check(&["--git", "main", "a", "/x"], ["a", "a"], Some("/x"));
+        check(
+            &["--git", "main", "a", "b", "line://{address}"],
+            ["a", "b"],
+            Some("line://{address}"),
+        );
+        let alone = <Line as clap::Parser>::try_parse_from(["ab", "a"]);
+        assert!(alone.is_err());
     }
 
     #[test]

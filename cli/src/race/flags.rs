@@ -92,6 +92,9 @@ pub struct Sizes {
     /// Orders and requests come from it [default: 1]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub seed: Option<u64>,
+    /// The time that each server may take to start [default: 5s]
+    #[arg(long, value_parser = span, value_name = "TIME", hide_short_help = true)]
+    pub boot: Option<Duration>,
     /// Run without the baseline's twin
     #[arg(long, hide_short_help = true)]
     pub no_twin: bool,

@@ -72,6 +72,7 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         baseline: args.vs.clone().or_else(|| usual.map(|arm| arm.name.clone())),
         blocks: args.blocks,
         budget: args.budget,
+        boot: sizes.boot,
     };
     adjustments.apply(&mut plan)?;
     Ok(plan)

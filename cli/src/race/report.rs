@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let demanded = show::conditions(&run, &args.fail_if).map_err(|why| Refused(why.to_string()))?;
     Ok(match shown.right {
         false => ExitCode::FAILURE,
-        true => demanded.unwrap_or(ExitCode::SUCCESS),
+        true => demanded.code.unwrap_or(ExitCode::SUCCESS),
     })
 }
 

@@ -7,9 +7,10 @@ use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use language::{eprintln, info, println, tr};
-use pages::terminal;
+use pages::{export, terminal};
 use stats::Decision;
-use std::path::Path;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The conclusions.
@@ -108,6 +109,9 @@ fn tell(doubts: &[Doubt]) {
     for doubt in doubts.iter().filter(|doubt| doubt.weight != Weight::Limit) {
         match doubt.weight {
             Weight::Grave => eprintln!("WRONG: {}", doubt.text),
+            _ if std::io::stderr().is_terminal() => {
+                info!("{}", terminal::folded(&tr(&format!("doubt: {}", doubt.text)), 2));
+            }
             _ => info!("doubt: {}", doubt.text),
         }
     }
@@ -116,15 +120,19 @@ fn tell(doubts: &[Doubt]) {
 /// The exit code of a race's conditions: 99 if one is met, 98 if one has no result.
 const MET: u8 = 99;
 const NO_RESULT: u8 = 98;
+/// The value of `--summary` that means the page of a job in GitHub Actions.
+const GITHUB: &str = "github";
 
 /// Evaluates every condition, prints the findings, and returns the exit code that they demand, if
-/// any: a gate that has measured nothing is not passed.
+/// any: a gate that has measured nothing is not passed. Also returns a word and a text for each.
 ///
 /// # Errors
 /// If a condition is about an arm or a point that the run does not have.
-pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
+pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Demanded> {
     let (mut met, mut missing) = (false, false);
+    let mut findings = Vec::new();
     asked.iter().filter_map(Condition::hint).for_each(|hint| info!("{hint}"));
+    let is_github = std::env::var_os("GITHUB_ACTIONS").is_some();
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
             let word = match finding.decision {
@@ -135,12 +143,68 @@ pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
             };
             met |= finding.decision == Some(Decision::Worse);
             missing |= finding.decision.is_none();
-            eprintln!("{word}: {} at {}: {}", condition.text, finding.point, finding.text);
+            let text = format!("{} at {}: {}", condition.text, finding.point, finding.text);
+            eprintln!("{word}: {text}");
+            if let (true, Some(level)) = (is_github, annotation(finding.decision)) {
+                std::eprintln!("::{level} title=roundhouse::{word}: {text}");
+            }
+            findings.push((word, text));
         }
     }
-    Ok(match (met, missing) {
+    let code = match (met, missing) {
         (true, _) => Some(ExitCode::from(MET)),
         (false, true) => Some(ExitCode::from(NO_RESULT)),
         (false, false) => None,
-    })
+    };
+    Ok(Demanded { code, findings })
+}
+
+/// What the conditions of a race demand.
+pub struct Demanded {
+    /// The exit code, if they demand one.
+    pub code: Option<ExitCode>,
+    /// A word and a text for each.
+    pub findings: Vec<(&'static str, String)>,
+}
+
+/// The level of a workflow command of GitHub Actions, which shows the finding beside the change.
+fn annotation(decision: Option<Decision>) -> Option<&'static str> {
+    match decision {
+        Some(Decision::Worse) => Some("error"),
+        None => Some("warning"),
+        Some(_) => None,
+    }
+}
+
+/// Where `--summary` writes: a file, or the page of a job.
+///
+/// # Errors
+/// `github` outside GitHub Actions.
+pub fn summary_file(to: &Path) -> Result<PathBuf> {
+    match to == Path::new(GITHUB) {
+        true => std::env::var_os("GITHUB_STEP_SUMMARY").map(PathBuf::from).context(
+            "expected $GITHUB_STEP_SUMMARY, which GitHub Actions sets, for --summary github; \
+             elsewhere name a file",
+        ),
+        false => Ok(to.to_path_buf()),
+    }
+}
+
+/// Writes the summary for a pull request; to the page of a job it is added.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn summary(run: &Run, to: &Path, page: &Path, demanded: &Demanded) -> Result<()> {
+    let (found, file) = (analyse(run), summary_file(to)?);
+    let doubts = doubts(run, &found);
+    let page = page.display().to_string();
+    let text = export::summary(run, &found, &doubts, &demanded.findings, &page);
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true);
+    match to == Path::new(GITHUB) {
+        true => options.append(true),
+        false => options.write(true).truncate(true),
+    };
+    let written = options.open(&file).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.with_context(|| format!("cannot write {}", file.display()))
 }

@@ -110,6 +110,8 @@ pub struct Adjustments {
     pub blocks: Option<u32>,
     /// The time after which no block begins.
     pub budget: Option<Duration>,
+    /// The time that each server may take to start.
+    pub boot: Option<Duration>,
 }
 
 impl PointWishes {
@@ -374,6 +376,9 @@ impl Adjustments {
         plan.twin &= !self.no_twin;
         if let Some(name) = &self.baseline {
             plan.baseline.clone_from(name);
+        }
+        if let Some(boot) = self.boot {
+            plan.arms.iter_mut().for_each(|arm| arm.boot_ms_max = ms(boot));
         }
         match (self.blocks, self.budget) {
             (Some(blocks), _) => (plan.blocks, plan.turns.budget_ms) = (blocks, None),

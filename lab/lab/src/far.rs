@@ -158,7 +158,7 @@ impl Far {
 
     fn start(&self, task: &Task, dir: &Path, name: &str) -> Result<Process, String> {
         let line = serde_json::to_string(task).map_err(|why| why.to_string())?;
-        Process::start_with(&self.command, Some(line + "\n"), dir, name)
+        Process::start_with(&self.command, Some(line + "\n"), dir, name, |_| ())
     }
 }
 

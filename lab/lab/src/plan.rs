@@ -15,6 +15,8 @@ pub use stats::fnv1a;
 use crate::metric::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The most blocks of a run: pairing them takes time that grows with their square.
@@ -26,10 +28,17 @@ pub struct Arm {
     /// The name in tables and charts: short and unique.
     pub name: String,
     /// Program and arguments. `{port}` is replaced by a free TCP port, and the server is ready when
-    /// a connection succeeds. Without `{port}` the server picks one and must announce it by a first
-    /// line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{host}` is replaced by the
+    /// a connection succeeds. Without `{port}` the server listens on the port of `$PORT`, or picks
+    /// one and announces it by a first line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{host}` is replaced by the
     /// address to listen at, `{dir}` by the trial's own directory.
     pub command: Vec<String>,
+    /// Variables of its environment, beside `PORT`, a free port; `{port}`, `{host}` and `{dir}` are
+    /// replaced.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The folder in which it is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
     /// The generator's target; `{address}` is replaced by `HOST:PORT`.
     pub target: String,
     /// Further arguments for the generator, such as another request text.
@@ -246,8 +255,17 @@ impl Arm {
     /// for in `PATH`, as execvp(3) does.
     pub fn missing(&self) -> Option<&str> {
         let program = self.command.first()?;
-        let found = crate::record::found(program).is_some_and(|path| path.is_file());
-        (!found).then_some(program)
+        (!self.program().is_some_and(|path| path.is_file())).then_some(program)
+    }
+
+    /// The file that its command starts, resolved as execvp(3) does in its folder.
+    pub(crate) fn program(&self) -> Option<PathBuf> {
+        let word = self.command.first()?;
+        match (word.contains('/'), &self.folder) {
+            (true, Some(folder)) => Some(folder.join(word)),
+            (true, None) => Some(PathBuf::from(word)),
+            (false, _) => which::which(word).ok(),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The schema of manifest lines.
 pub const SCHEMA: &str = "roundhouse.race/1";
@@ -178,7 +178,7 @@ impl Run {
 impl Program {
     /// Finds and reads the program that `arm` starts.
     pub fn of(arm: &Arm) -> Program {
-        let path = arm.command.first().and_then(|word| found(word));
+        let path = arm.program();
         let bytes = path.as_ref().and_then(|path| std::fs::read(path).ok());
         Program {
             arm: arm.name.clone(),
@@ -187,14 +187,6 @@ impl Program {
             version: String::new(),
         }
     }
-}
-
-/// The file that a command's first word starts, resolved as execvp(3) does.
-pub(crate) fn found(word: &str) -> Option<PathBuf> {
-    if word.contains('/') {
-        return Some(PathBuf::from(word));
-    }
-    which::which(word).ok()
 }
 
 /// Writes one run.

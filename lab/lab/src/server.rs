@@ -23,7 +23,7 @@ pub struct Process {
     out: PathBuf,
     err: PathBuf,
     stop: Stop,
-    /// It takes its port by `{port}`, so it promises nothing of how it ends.
+    /// It takes its port by `{port}` or `$PORT`, so it promises nothing of how it ends.
     is_told_port: bool,
     /// Its standard input, if it has one; it stays open while the process lives.
     _input: Option<ChildStdin>,
@@ -45,16 +45,17 @@ impl Process {
     /// # Errors
     /// A sentence that names the program and the reason.
     pub fn start(command: &[String], dir: &Path, name: &str) -> Result<Process, String> {
-        Process::start_with(command, None, dir, name)
+        Process::start_with(command, None, dir, name, |_| ())
     }
 
     /// Starts `command` as [`Process::start`] does, with `input` as the first part of its standard
-    /// input, which ends when this is dropped.
+    /// input, which ends when this is dropped; `set` gives it its folder and environment.
     pub(crate) fn start_with(
         command: &[String],
         input: Option<String>,
         dir: &Path,
         name: &str,
+        set: impl FnOnce(&mut Command),
     ) -> Result<Process, String> {
         let (program, arguments) =
             command.split_first().ok_or_else(|| "the command is empty".to_string())?;
@@ -65,6 +66,7 @@ impl Process {
         };
         let said = command.join(" ");
         let mut command = Command::new(program);
+        set(&mut command);
         // A server or generator must not outlive a laboratory that is killed.
         sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
         let mut child = command
@@ -272,11 +274,11 @@ impl Server {
         deadline: Duration,
     ) -> Result<Server, String> {
         let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
-        let port = match texts.into_iter().any(|text| text.contains("{port}")) {
-            true => Some(sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?),
-            false => None,
-        };
-        let place = (host, port);
+        let texts = texts.chain(arm.environment.values());
+        let is_named = texts.into_iter().any(|text| text.contains("{port}"));
+        // A server may also read $PORT, so every one gets a port.
+        let free = free_port(host)?;
+        let place = (host, is_named.then_some(free));
         for file in &arm.files {
             let path = dir.join(&file.name);
             let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -287,12 +289,19 @@ impl Server {
         let filled = arm.command.iter().map(|word| fill(word, place, dir));
         let command: Vec<String> = prefix.iter().cloned().chain(filled).collect();
         let begun = Instant::now();
-        let mut process = Process::start(&command, dir, name)?;
-        (process.stop, process.is_told_port) = (arm.stop, port.is_some());
+        let mut process = Process::start_with(&command, None, dir, name, |command| {
+            command.env("PORT", free.to_string());
+            command.envs(arm.environment.iter().map(|(key, text)| (key, fill(text, place, dir))));
+            if let Some(folder) = &arm.folder {
+                command.current_dir(folder);
+            }
+        })?;
+        process.stop = arm.stop;
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
-            if let Some((address, watched, promises)) = ready(&process, place, &arm.ready)? {
+            if let Some((address, watched, promises)) = ready(&process, place, free, &arm.ready)? {
+                process.is_told_port = is_named || address.ends_with(&format!(":{free}"));
                 let address = reachable(address, host)?;
                 let boot = begun.elapsed();
                 return Ok(Server { process, address, watched, promises, boot });
@@ -303,51 +312,66 @@ impl Server {
                 return Err(format!("ended before it was ready ({}): {words}", ended.how));
             }
             if begun.elapsed() > deadline {
-                return Err(silence(&process, place, &arm.ready, deadline));
+                return Err(silence(&process, place, free, &arm.ready, deadline));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-fn silence(process: &Process, (host, port): Place, by: &Ready, deadline: Duration) -> String {
+fn silence(
+    process: &Process,
+    (host, port): Place,
+    free: u16,
+    by: &Ready,
+    deadline: Duration,
+) -> String {
     let wanted = match (by, port) {
         (Ready::Says(text), _) => format!("the words `{text}`"),
         (Ready::Auto, Some(port)) => format!("a listener on {}", SocketAddr::new(host, port)),
-        (Ready::Auto, None) => "a first line {\"listening\": \"HOST:PORT\"} on stdout".to_string(),
+        (Ready::Auto, None) => format!(
+            "a first line {{\"listening\": \"HOST:PORT\"}} on stdout, or a listener on port {free}, \
+             the value of $PORT"
+        ),
     };
-    let found = match process.complaint() {
-        words if words.is_empty() => "nothing".to_string(),
-        words => words,
+    let output = process.output();
+    let found = match (process.complaint(), output.lines().next()) {
+        (words, None) if words.is_empty() => "nothing".to_string(),
+        (words, Some(line)) if words.is_empty() => format!("`{line}`"),
+        (words, _) => words,
     };
-    format!("expected {wanted} within {} ms, found {found}", deadline.as_millis())
+    format!(
+        "expected {wanted} within {} ms, found {found}. A server takes its port by {{port}} in the \
+         command or by $PORT; a slow start needs `--boot` of `ab` and `race`, or `boot` in a plan",
+        deadline.as_millis()
+    )
 }
 
-/// The words of a ready server, by its announcement or by a connect to its given port.
-fn ready(process: &Process, (host, port): Place, by: &Ready) -> Result<Option<Announced>, String> {
+/// The words of a ready server, by its announcement or by a connect to its given port, or to the
+/// `free` one of $PORT.
+fn ready(
+    process: &Process,
+    (host, port): Place,
+    free: u16,
+    by: &Ready,
+) -> Result<Option<Announced>, String> {
     let at = |port| (SocketAddr::new(host, port).to_string(), None, None);
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
         let said = process.output().contains(text) || process.errors().contains(text);
         return Ok(said.then(|| at(port)));
     }
-    if let Some(port) = port {
-        return Ok(TcpStream::connect((host, port)).ok().map(|_| at(port)));
+    if port.is_none()
+        && let Some((line, _)) = process.output().split_once('\n')
+        && let Ok(json) = serde_json::from_str::<serde_json::Value>(line)
+        && let Some(address) = json.get("listening").and_then(serde_json::Value::as_str)
+    {
+        let watched = json.get("watched").and_then(serde_json::Value::as_u64);
+        let watched = watched.and_then(|pid| u32::try_from(pid).ok());
+        let promises = serde_json::from_value(json.clone()).ok();
+        return Ok(Some((address.to_string(), watched, promises)));
     }
-    let output = process.output();
-    let Some((line, _)) = output.split_once('\n') else { return Ok(None) };
-    let json: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
-    match json.get("listening").and_then(serde_json::Value::as_str) {
-        Some(address) => {
-            let watched = json.get("watched").and_then(serde_json::Value::as_u64);
-            let watched = watched.and_then(|pid| u32::try_from(pid).ok());
-            Ok(Some((address.to_string(), watched, serde_json::from_value(json.clone()).ok())))
-        }
-        None => Err(format!(
-            "expected a first line {{\"listening\": \"HOST:PORT\"}} on stdout, found `{line}`; \
-             a server that prints none takes its port by {{port}} in the command"
-        )),
-    }
+    Ok(TcpStream::connect((host, port.unwrap_or(free))).ok().map(|_| at(port.unwrap_or(free))))
 }
 
 /// The address of a server at `host`, from another machine perhaps.
@@ -465,7 +489,28 @@ mod tests {
         check("echo no io_uring here >&2; exit 3", 5_000, "(exit 3): no io_uring here");
         check("exit 1", 5_000, "(exit 1): no message");
         check("exec sleep 60", 50, "within 50 ms, found nothing");
-        check("echo hello; exec sleep 60", 5_000, "found `hello`");
+        check("echo hello; exec sleep 60", 500, "found `hello`");
+        check("exec sleep 60", 50, "`--boot` of `ab` and `race`");
+    }
+
+    #[test]
+    fn a_server_may_take_its_port_from_the_environment_and_has_its_folder() {
+        let room = tempdir().expect("a temporary directory");
+        let folder = room.path().join("side");
+        fs::create_dir(&folder).expect("a folder");
+        let script = "pwd >&2; echo $WORKERS >&2; exec python3 -m http.server $PORT";
+        let environment = [("WORKERS".to_string(), "4".to_string())].into();
+        let arm =
+            Arm { command: shell(script), folder: Some(folder), environment, ..Arm::default() };
+        if which::which("python3").is_err() {
+            return;
+        }
+        let deadline = Duration::from_secs(20);
+        let server = Server::boot(&[], &arm, room.path(), "server", deadline).expect("it listens");
+        assert!(TcpStream::connect(&server.address).is_ok(), "{}", server.address);
+        let said = server.process.errors();
+        assert!(said.contains("/side\n4\n"), "{said}");
+        assert!(server.process.stop(deadline).clean);
     }
 
     #[test]
