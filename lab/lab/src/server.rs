@@ -277,7 +277,7 @@ impl Server {
         let texts = texts.chain(arm.environment.values());
         let is_named = texts.into_iter().any(|text| text.contains("{port}"));
         // A server may also read $PORT, so every one gets a port.
-        let free = free_port(host)?;
+        let free = sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?;
         let place = (host, is_named.then_some(free));
         for file in &arm.files {
             let path = dir.join(&file.name);
