@@ -252,10 +252,7 @@ fn the_summary_speaks_plainly() {
     );
     assert_eq!(decision(&summary, Metric::Cpu), Decision::Better);
     let half = race(1, 8, 0.45, 0.01).sentence;
-    check(
-        &half,
-        &["2.2", " times [", " the CPU time per request", " fewer requests per second"],
-    );
+    check(&half, &["2.2", " times [", " the CPU time per request", " fewer requests per second"]);
     // Further differences need no verb: "; 33 % [33, 34] less CPU time per request".
     let second = summary.sentence.split("; ").nth(1).unwrap_or_default();
     assert!(second.starts_with("33 % [3") || second.starts_with("50 % ["), "{second}");
