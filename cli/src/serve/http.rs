@@ -2,9 +2,9 @@
 //!
 //! Flags become `Options`, `Rules` and one `Site` per folder; then the service is wrapped from the
 //! inside out: `Web`, TLS if there are certificates, the PROXY protocol. The access log lives in a
-//! journal that all workers share; the supervisor writes it to the file. Two limits are set here
-//! because only this service opens files: a quarter of each process's descriptors is kept for them,
-//! and files may leave by the engine itself only without TLS.
+//! journal that all workers share; the supervisor writes it to the file. Requests open files, so a
+//! quarter of each process's descriptors is kept for them. The engine may send a file by itself
+//! only without TLS.
 
 mod sites;
 

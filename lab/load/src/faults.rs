@@ -3,8 +3,8 @@
 //! A generator that only counts successes makes a broken server look fast. Each kind comes with a
 //! remedy ([`FaultKind::remedy`]).
 //!
-//! Drivers and scripts count faults as they happen. Each thread has a list of its own, and lists
-//! are merged at the end. Only the first fault of a kind is put into words, so a broken server does
+//! Drivers and scripts count faults as they happen. Each thread has its own list, and lists are
+//! merged at the end. Only the first fault of a kind is put into words, so a broken server does
 //! not slow the generator that measures it.
 
 use schemars::JsonSchema;

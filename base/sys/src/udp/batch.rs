@@ -2,7 +2,7 @@
 //!
 //! Senders of paced streams fill a `Batch` and then send it with sendmmsg(2) or sendmsg(2). A
 //! datagram is an address, pieces of memory or of a mapped file (an `iovec` each), and up to two
-//! control messages: a segment length (UDP_SEGMENT), and a departure time (SO_TXTIME) or a mark.
+//! control messages: a segment length (UDP_SEGMENT), and a departure time (SCM_TXTIME) or a mark.
 //! The vectors keep their capacity between calls. The message headers point into these vectors, so
 //! they are built last, when no vector can grow any more. The kernel accepts a prefix of the batch:
 //! `Sent` reports its length and the error that stopped it.

@@ -1,12 +1,12 @@
 //! Chunked bodies (RFC 9112 section 7.1), read piece by piece and written.
 //!
 //! A server passes the input to `Chunked::next` until a piece says `end`. Each piece names the
-//! bytes that it used and lends the part that belongs to the body, so nothing is copied. Grammar is
-//! strict: CR LF only, at most 16 hexadecimal digits, valid extensions, and trailer fields that are
-//! well-formed but dropped, because a trailer must not become a header. A reader that was laxer
-//! than the proxy in front of it would find another end of the body: that is request smuggling.
-//! Limits on size lines, extensions and trailers bound the work that the limit on bodies does not
-//! see.
+//! bytes that it used and lends the part that belongs to the body, so nothing is copied. The
+//! grammar is strict: CR LF only, at most 16 hexadecimal digits, valid extensions, and trailer
+//! fields that are well-formed but dropped, because a trailer must not become a header. A reader
+//! that was laxer than the proxy in front of it would find another end of the body: that is request
+//! smuggling. Limits on size lines, extensions and trailers bound the work that the limit on bodies
+//! does not see.
 
 use super::Bad;
 use memchr::memchr;

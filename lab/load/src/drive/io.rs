@@ -4,9 +4,9 @@
 //! the script, which says how many replies they complete; `credit` takes as many requests off the
 //! oldest runs of the link and records their times. Bytes that the script could not use are kept
 //! and offered again with more. Every request ends in exactly one way: answered, wrong, refused,
-//! lost, or still open at the end, and `run.outstanding` always equals the sum over the links. The
-//! subtle part is a server that ends a connection: requests are sent again only if the script says
-//! that a repetition is harmless, and keep their first times, so a close does not hide a delay.
+//! lost, or still open at the end, and `run.outstanding` equals the sum over the links. The subtle
+//! part is a server that ends a connection: requests are sent again only if the script says that a
+//! repetition is harmless, and keep their first times, so a close does not hide a delay.
 
 use super::link::State;
 use super::state::Net;

@@ -4,8 +4,9 @@
 //! the last 1024 numbers separates a duplicate from a packet that was overtaken. The two clocks are
 //! not compared: the lateness of a packet is its transit time minus the least transit time of all,
 //! which is all that a receiver can know. When the room for samples is full, every second sample is
-//! dropped and from then on half as many are kept; the extremes are kept exactly. Loss is what the
-//! highest number, or the sender's own report, says was sent, minus what arrived.
+//! dropped and from then on half as many are kept; the extremes are kept exactly. The loss is the
+//! number of packets that were sent, by the highest number or by the sender's own report, minus
+//! those that arrived.
 
 use serde::Serialize;
 use wire::rtcp;

@@ -2,7 +2,7 @@
 //!
 //! `Shape::check` calls `check_staff` before anything starts, and the supervisor asks `staffing`
 //! for the terms of spare control (`spare`). The defaults are those of Apache's documentation for
-//! prefork and worker. Every refusal has one of two reasons: the setting would have no effect at
+//! prefork and worker. Most refusals have one of two reasons: the setting would have no effect at
 //! this point, or the workers would not fit the slots of the scoreboard, which are fixed when the
 //! server starts. In a hybrid an entry takes one slot per thread and one for its listener.
 
