@@ -1,11 +1,12 @@
 //! `roundhouse ab`: an old and a new server, and whether a request costs more on the new one. It is
 //! a race in turns of two servers, whose protocol is found out.
 //!
-//! Each side is a command, an address or a URL. A command is started in every block, and, if no URL
-//! names its protocol, once before the race to find it out (`probe`). A running server becomes an
-//! arm through `roundhouse attach`, which finds its process, so its CPU time can be read; it cannot
-//! be restarted, so it has no twin and no idle connections. The two arms become a plan of duets,
-//! and `race::conduct` runs it like any other race.
+//! Each side is a command, an address or a URL; with `--git` both are one command in the folders of
+//! two commits (`checkout.rs`). A command is started in every block, and, if no URL names its
+//! protocol, once before the race to find it out (`probe`). A running server becomes an arm through
+//! `roundhouse attach`, which finds its process, so its CPU time can be read; it cannot be
+//! restarted, so it has no twin and no idle connections. The two arms become a plan of duets, and
+//! `race::conduct` runs it like any other race.
 
 use super::checkout::Checkouts;
 use super::{Conduct, Foreign, conduct, usage};

@@ -1,4 +1,11 @@
 //! The output at the end of a race: tables, doubts, conditions, files.
+//!
+//! `race`, `ab`, `explain` and `report` end with `conclude`: it analyses the record, writes the
+//! page, and prints the sentence, the tables and the doubts. Decisions come from the laboratory;
+//! this file chooses what goes where. Results go to stdout, doubts and conditions to stderr, so
+//! that a script can read the one without the other. `conditions` turns `--fail-if` into an exit
+//! code: 99 if one is met, 98 if one has no result, because a gate that has measured nothing is not
+//! passed. In GitHub Actions the same findings become annotations and the summary of the job.
 
 use anyhow::{Context, Result, anyhow};
 use lab::condition::Condition;

@@ -2,7 +2,7 @@
 //! lengths are checked.
 //!
 //! The exhibit `path-ladder` calls `run`. A rung changes one thing against the rung below it, so
-//! each step shows its own effect; the top three rungs are this project's searches. Lengths and
+//! each step shows its own effect; the top two rungs are this project's searches. Lengths and
 //! numbers of expanded nodes are recorded next to the times, because a search that returns a longer
 //! path is not faster. Maps of the MovingAI sets take part if `ROUNDHOUSE_MAPS` names their folder.
 

@@ -1,7 +1,8 @@
 //! Command lines and the resulting plans.
 //!
 //! A test is a command line with the plan, or the part of the message, that it must give. Short
-//! flags and long ones must lead to the same plan.
+//! flags and long ones must lead to the same plan. A refusal is recognised by a part of its
+//! message.
 
 use super::*;
 use clap::Parser;

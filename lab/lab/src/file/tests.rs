@@ -1,7 +1,8 @@
 //! Facts about plan files.
 //!
 //! A test is the text of a plan file and the plan that must come of it, or the message about its
-//! fault. `resolve` stands for the servers that the laboratory does not know.
+//! fault. `resolve` stands for the servers that the laboratory does not know. No process is
+//! started.
 
 use super::*;
 use crate::plan::Model;

@@ -4,9 +4,8 @@
 //! The verdict calls `sentence` last, when every comparison is decided; the functions here choose
 //! words and never decide. A wrong answer comes before everything else. For two servers the
 //! sentence lists all registered metrics, the harmful differences first. For more servers it names
-//! the cheapest, the most expensive, and the largest differences against the baseline. A difference
-//! carries its interval, so that a clause can be quoted alone. Load points with the same result
-//! share a clause.
+//! the cheapest, the most expensive, and the largest differences against the baseline. Every amount
+//! carries its interval. Load points with the same result share a clause.
 
 use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;

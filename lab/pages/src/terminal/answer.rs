@@ -1,5 +1,11 @@
 //! The tables of a race: for each registered metric a row for each arm, a pair of columns for each
 //! load point.
+//!
+//! `answer` is the table that a user reads after a race; the page's tables ask the same functions
+//! for metrics, order of arms and words, so the two cannot disagree. A load point takes a median
+//! and a ratio with its interval; as many points as fit are side by side, the others go into
+//! further tables. Two servers at one point get a table of their metrics instead. A table that is
+//! too wide first gives up blanks between columns, and only then folds its cells.
 
 use crate::words;
 use comfy_table::{Cell, CellAlignment, Color, ContentArrangement};
