@@ -36,7 +36,7 @@ const BLOCKS: u32 = 200;
 const WINDOWS: u32 = 5;
 /// Silent connections to each server that is started here.
 const SILENT: u32 = 100;
-/// What is compared; a percentile only where the windows hold enough requests for it.
+/// The metrics of the comparison; a percentile only where the windows hold enough requests for it.
 const METRICS: [Metric; 5] =
     [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99, Metric::Memory];
 /// The time in which a server ends.
@@ -57,8 +57,8 @@ Examples:
 pub struct Args {
     /// The server to compare with: a command, whose `{port}` is replaced by a free port, or the
     /// address or the URL of a server that runs on this machine. A command without `{port}` listens
-    /// on the port of $PORT, or prints `{"listening": "HOST:PORT"}` first. Words NAME=VALUE before it
-    /// set its environment
+    /// on the port of $PORT, or prints `{"listening": "HOST:PORT"}` first. Words NAME=VALUE before
+    /// it set its environment
     old: String,
     /// The server in question, in the same form; with --git the same command, unless it is given
     #[arg(required_unless_present = "git")]

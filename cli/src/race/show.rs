@@ -166,7 +166,7 @@ pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Demanded> {
     Ok(Demanded { code, findings })
 }
 
-/// What the conditions of a race demand.
+/// The exit code and the findings that the conditions of a race demand.
 pub struct Demanded {
     /// The exit code, if they demand one.
     pub code: Option<ExitCode>,

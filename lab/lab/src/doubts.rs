@@ -109,9 +109,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     found
 }
 
-/// The doubt that a server's threads wait by polling, which on one core takes the time of the thread
-/// that they wait for. Such a server works between its windows, or keeps the core busy at a small
-/// part of the baseline's rate.
+/// The doubt that a server's threads wait by polling, which on one core takes the time of the
+/// thread that they wait for. Such a server works between its windows, or keeps the core busy at a
+/// small part of the baseline's rate.
 fn of_polling(run: &Run) -> Option<String> {
     run.manifest.placement?;
     let plan = &run.manifest.plan;
@@ -146,8 +146,9 @@ fn of_polling(run: &Run) -> Option<String> {
     Some(format!(
         "`{first}` uses its core even where there is little to do, so its threads seem to wait by \
          polling. All servers share one core here, where polling takes the time of the thread that \
-         has work: its figures hold for this core alone. Switch polling off (redis: --io-threads 1), \
-         or start both servers yourself and compare their addresses: then the race chooses no cores."
+         has work: its figures hold for this core alone. Switch polling off (redis: --io-threads \
+         1), or start both servers yourself and compare their addresses: then the race chooses no \
+         cores."
     ))
 }
 

@@ -330,8 +330,8 @@ fn silence(
         (Ready::Says(text), _) => format!("the words `{text}`"),
         (Ready::Auto, Some(port)) => format!("a listener on {}", SocketAddr::new(host, port)),
         (Ready::Auto, None) => format!(
-            "a first line {{\"listening\": \"HOST:PORT\"}} on stdout, or a listener on port {free}, \
-             the value of $PORT"
+            "a first line {{\"listening\": \"HOST:PORT\"}} on stdout, or a listener on port \
+             {free}, the value of $PORT"
         ),
     };
     let output = process.output();

@@ -288,8 +288,8 @@ pub struct Server {
     /// CPU time per request (ns), of turns with three windows or more the median of their windows;
     /// `null` without requests.
     pub cpu_ns_per_request: Option<f64>,
-    /// Context switches per request, voluntary or not; `null` without requests, and where threads or
-    /// processes ended meanwhile, because theirs are lost.
+    /// Context switches per request, voluntary or not; `null` without requests, and where threads
+    /// or processes ended meanwhile, because theirs are lost.
     pub switches_per_request: Option<f64>,
     /// Time per request that threads were ready to run and waited for a core (ns); `null` where the
     /// switches are.
