@@ -29,8 +29,8 @@ pub struct Arm {
     pub name: String,
     /// Program and arguments. `{port}` is replaced by a free TCP port, and the server is ready when
     /// a connection succeeds. Without `{port}` the server listens on the port of `$PORT`, or picks
-    /// one and announces it by a first line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`.
-    /// `{host}` is replaced by the address to listen at, `{dir}` by the trial's own directory.
+    /// one and announces it by a first line of JSON on stdout, `{"listening": "127.0.0.1:PORT",
+    /// …}`. `{host}` is replaced by the address to listen at, `{dir}` by the trial's own directory.
     pub command: Vec<String>,
     /// Variables of its environment, beside `PORT`, a free port; `{port}`, `{host}` and `{dir}` are
     /// replaced.
