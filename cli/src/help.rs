@@ -55,6 +55,74 @@ fn sources() -> String {
     all.replace("\\\n", " ").replace("\\\"", "\"").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The texts of the errors that commands make in `source`, with a 7 for each value in them.
+fn errors(source: &str) -> Vec<String> {
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let makers = ["bail!(", "anyhow!(", ".context(", ".with_context("];
+    let calls =
+        makers.iter().flat_map(|maker| code.match_indices(*maker).map(|it| it.0 + maker.len()));
+    let text = |at: usize| {
+        let call = code[at..].trim_start().trim_start_matches("|| ").trim_start_matches("format!(");
+        let mut letters = call.trim_start().strip_prefix('"')?.chars();
+        let (mut text, mut depth) = (String::new(), 0);
+        while let Some(letter) = letters.next() {
+            match letter {
+                '"' => return Some(text),
+                '\\' => match letters.next()? {
+                    '\n' => letters = letters.as_str().trim_start().chars(),
+                    'n' => text.push('\n'),
+                    other => text.push(other),
+                },
+                '{' => {
+                    depth += 1;
+                    text.extend((depth == 1).then_some('7'));
+                }
+                '}' => depth -= 1,
+                other => text.extend((depth == 0).then_some(other)),
+            }
+        }
+        None
+    };
+    calls.filter_map(text).collect()
+}
+
+#[test]
+fn each_error_of_a_command_is_translated() {
+    let korean = language::korean();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = [
+        "cli/src",
+        "cli/tools/src",
+        "lab/lab/src",
+        "lab/tune/src",
+        "runtime/server/src",
+        "services/market/src",
+    ]
+    .map(|it| root.join(it))
+    .to_vec();
+    let mut missing = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).expect("a folder").flatten().map(|it| it.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if !path.ends_with("tests.rs") {
+                let source = std::fs::read_to_string(&path).unwrap_or_default();
+                // One word, a path or a value needs no translation.
+                let is_text = |text: &String| {
+                    text.split(' ')
+                        .filter(|it| it.bytes().filter(u8::is_ascii_alphabetic).count() > 1)
+                        .count()
+                        > 1
+                };
+                let errors = errors(&source).into_iter().filter(is_text);
+                let is_korean = |text: &str| text.chars().any(|c| ('가'..='힣').contains(&c));
+                missing.extend(errors.filter(|text| !is_korean(&korean.text(text))));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "ko.po lacks {}: {missing:#?}", missing.len());
+}
+
 /// The pieces of which a text of the sources may be put together.
 const RUNS_MAX: usize = 4;
 
@@ -127,10 +195,12 @@ fn korean_help_is_korean_and_fits_80_columns() {
 
 /// Flags of other programs that the documents mention.
 const FOREIGN: &str = "\
-    --all-targets --bare --bin --define --doc --features --git --headless --health-cmd --join \
-    --manifest-path --no-default-features --package --pre-vote --print --profile --protocol \
-    --read-only --release --rm --rtsp-transport --run-time --security-opt --sout --spawn-rate \
-    --standalone --strip-components --unix-socket --variant --webroot --workspace";
+    --all --all-targets --bare --bin --binary --check --define --doc --features --git \
+    --headless --health-cmd --join --manifest-path --name --network --no-default-features \
+    --now --out --package --path --pre-vote --print --profile --protocol --read-only \
+    --release --rm --rps --rtsp-transport --run-time --security-opt --sout --spawn-rate \
+    --standalone --strip-components --unix-socket --users --variant --webroot --workspace \
+    --write";
 
 /// The long names of all flags of `command` and the commands below it.
 fn longs(command: &clap::Command, into: &mut BTreeSet<String>) {

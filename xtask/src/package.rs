@@ -73,7 +73,7 @@ impl Ask {
     }
 }
 
-/// Builds the packages that are asked for, and `SHA256SUMS` of all in the folder.
+/// Builds the packages that are asked for, a script that installs, and `SHA256SUMS` of all in the folder.
 ///
 /// # Errors
 /// A tool is missing, the binary does not run here, or a file cannot be written.
@@ -101,8 +101,12 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
         eprintln!("   {:.1} MB {}", megabytes(bytes.len()), path.display());
     }
+    fs::write(out.join("install.sh"), INSTALL).context("write the script that installs")?;
     fs::write(out.join(SUMS), sums(&out)?).context("write the checksums")
 }
+
+/// Installs the static binary from the folder or an address.
+const INSTALL: &str = include_str!("../../packaging/install.sh");
 
 /// The file of checksums, for `sha256sum --check`.
 const SUMS: &str = "SHA256SUMS";

@@ -33,8 +33,13 @@ enum End {
     Consonant,
 }
 
+/// Ends of English words that are a consonant in Korean, where a short vowel is before it: stock is
+/// 스톡, packet 패킷, web 웹, map 맵, and engine 엔진.
+const CLOSED: [&str; 13] =
+    ["ng", "ck", "cket", "ook", "web", "job", "map", "top", "group", "ne", "me", "drop", "step"];
+
 /// The last sound of `text`, without marks that are not spoken. Of English words, those in `l`,
-/// `m`, `n` and `ng` end with a consonant in Korean; all others get a vowel.
+/// `le`, `m`, `n` and [`CLOSED`] end with a consonant in Korean; all others get a vowel.
 fn end(text: &str) -> End {
     let silent = |c: char| matches!(c, '`' | '\'' | '"' | ')' | ']' | '”' | '’' | ' ');
     let text = text.trim_end_matches(silent).to_lowercase();
@@ -46,7 +51,8 @@ fn end(text: &str) -> End {
         },
         Some('1' | '7' | '8' | 'l') => End::Rieul,
         Some('0' | '3' | '6' | 'm' | 'n') => End::Consonant,
-        Some('g') if text.ends_with("ng") => End::Consonant,
+        _ if text.ends_with("le") => End::Rieul,
+        _ if CLOSED.iter().any(|end| text.ends_with(end)) => End::Consonant,
         _ => End::Vowel,
     }
 }
@@ -60,6 +66,10 @@ mod tests {
         let check = |text: &str, want: &str| assert_eq!(resolved(text.to_owned()), want);
         check("`epoll`은(는) `uring`을(를)", "`epoll`은 `uring`을");
         check("thread이(가) 6000(으)로", "thread가 6000으로");
+        check("nofile을(를) `profile`(으)로 table은(는)", "nofile을 `profile`로 table은");
+        check("stock을(를) block이(가) lock와(과)", "stock을 block이 lock과");
+        check("web을(를) map이(가) packet은(는) engine을(를)", "web을 map이 packet은 engine을");
+        check("fork을(를) node이(가) port(으)로 box은(는)", "fork를 node가 port로 box는");
         check("서버와(과) 연결와(과) 연결(으)로", "서버와 연결과 연결로");
     }
 }

@@ -146,3 +146,32 @@ fn checksums_are_those_of_the_folder() {
     let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     assert_eq!(sums(folder.path()).unwrap(), format!("{abc}  a\n{nothing}  b\n"));
 }
+
+#[test]
+fn the_script_installs_from_a_folder_or_an_address_and_refuses_a_wrong_file() {
+    let room = tempfile::tempdir().unwrap();
+    let (name, bytes) = archive(&parts()).unwrap();
+    let folder = room.path().join("release");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join(&name), bytes).unwrap();
+    fs::write(folder.join("install.sh"), INSTALL).unwrap();
+    fs::write(folder.join(SUMS), sums(&folder).unwrap()).unwrap();
+    let install = |from: &str, prefix: &str| {
+        let mut shell = Command::new("sh");
+        shell.arg(folder.join("install.sh")).arg(from).arg(room.path().join(prefix));
+        shell.output().expect("sh")
+    };
+    let place = folder.display().to_string();
+    for (from, prefix) in [(place.clone(), "a"), (format!("file://{place}"), "b")] {
+        let done = install(&from, prefix);
+        assert!(done.status.success(), "{done:?}");
+        let binary = room.path().join(prefix).join("bin/roundhouse");
+        assert_eq!(fs::read(binary).unwrap(), b"\x7fELF");
+    }
+    fs::write(folder.join(&name), "damaged").unwrap();
+    assert!(!install(&place, "c").status.success() && !room.path().join("c").exists());
+    fs::write(folder.join(SUMS), "").unwrap();
+    let done = install(&place, "c");
+    let why = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && why.contains("expected a release for"), "{why}");
+}

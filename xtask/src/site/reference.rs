@@ -30,9 +30,11 @@ pub(super) fn write(site: &mut Site, binary: &Path, all_engines: bool) -> anyhow
     summary.push_str(&commands(site, binary)?);
     schemas(site, binary)?;
     metrics(site, binary)?;
+    settings(site, binary)?;
     moves(site, binary, all_engines)?;
     summary.push_str(
-        "- [Every metric](reference/metrics.md)\n- [Every JSON key](reference/json.md)\n",
+        "- [Every setting of a server](reference/settings.md)\n\
+         - [Every metric](reference/metrics.md)\n- [Every JSON key](reference/json.md)\n",
     );
     summary.push_str("- [Engines, recorded](reference/moves.md)\n");
     summary.push_str(&results(site)?);
@@ -128,16 +130,8 @@ fn kind(value: &Value) -> String {
 /// Each metric of each service, as a running server describes it.
 fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
     let mut page = String::from("# Every metric\n\nFrom the `/metrics` of running servers.\n");
-    let scratch = tempfile::tempdir().context("a temporary directory")?;
     for service in SERVICES {
-        let door = scratch.path().join(service[0]);
-        let mut serve = Command::new(binary);
-        serve.arg("serve").args(*service).args(["--port", "0", "--json", "--admin"]).arg(&door);
-        let _server = Server::start(serve.current_dir(&scratch))?;
-        let mut client = UnixStream::connect(&door).context("reach the administration")?;
-        client.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
-        let mut text = String::new();
-        client.read_to_string(&mut text)?;
+        let text = Served::start(binary, service)?.get("/metrics")?;
         _ = writeln!(page, "\n## `serve {}`\n\n| metric | type | meaning |", service.join(" "));
         page.push_str("|---|---|---|\n");
         let mut meaning = "";
@@ -152,6 +146,89 @@ fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
         }
     }
     site.write("reference/metrics.md", &page)
+}
+
+/// Each setting of each service by name: its value, its default, and whether a reload changes it.
+fn settings(site: &Site, binary: &Path) -> anyhow::Result<()> {
+    let mut page = String::from(
+        "# Every setting of a server\n\nThe same names serve as flags (`--name`) and in the file of \
+         `--config` (`name = value`). `roundhouse ctl reload` and SIGHUP read those again that say so.\n",
+    );
+    for (service, words) in SERVICES.iter().map(|words| (words[0], words)) {
+        let help = said(binary, &["serve", service, "--help-all"])?;
+        let live = Served::start(binary, words)?.get("/status.json")?;
+        let live = live.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let live: Value = serde_json::from_str(live).context("the status in JSON")?;
+        let live = live["limits"]["settings"].as_array().into_iter().flatten();
+        let live: Vec<&str> = live.filter_map(|row| row[0].as_str()).collect();
+        _ = writeln!(
+            page,
+            "\n## `serve {service}`\n\n| name | value | default | reload | meaning |"
+        );
+        page.push_str("|---|---|---|---|---|\n");
+        for (name, value, text) in options(&help) {
+            let (meaning, default) = match text.rsplit_once("[default: ") {
+                Some((meaning, rest)) => (meaning.trim(), rest.trim_end_matches(['.', ']'])),
+                None => (text.as_str(), ""),
+            };
+            let reload = if live.contains(&name.as_str()) { "yes" } else { "" };
+            let clean = |text: &str| text.replace('|', "\\|").replace('<', "&lt;");
+            let (value, default, meaning) = (clean(&value), clean(default), clean(meaning));
+            _ = writeln!(page, "| `{name}` | {value} | {default} | {reload} | {meaning} |");
+        }
+    }
+    site.write("reference/settings.md", &page)
+}
+
+/// The options in a help, sorted: name, placeholder of the value, and text.
+fn options(help: &str) -> Vec<(String, String, String)> {
+    let mut all: Vec<(String, String, String)> = Vec::new();
+    for line in help.lines() {
+        let head = line.trim_start();
+        let indent = line.len() - head.len();
+        match head.split_once("--").filter(|_| head.starts_with('-') && indent < 8) {
+            Some((_, rest)) => {
+                let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                let (value, text) = rest.split_once("  ").unwrap_or((rest, ""));
+                let value = value.trim_matches(['<', '>']).to_owned();
+                all.push((name.to_owned(), value, text.trim().to_owned()));
+            }
+            None if indent > 8 => {
+                let last = all.last_mut().map(|it| &mut it.2);
+                last.into_iter()
+                    .for_each(|text| *text = format!("{text} {head}").trim().to_owned());
+            }
+            None => {}
+        }
+    }
+    all.sort();
+    all
+}
+
+/// A server with an administration.
+struct Served {
+    _server: Server,
+    door: std::path::PathBuf,
+    _scratch: tempfile::TempDir,
+}
+
+impl Served {
+    fn start(binary: &Path, words: &[&str]) -> anyhow::Result<Served> {
+        let scratch = tempfile::tempdir().context("a temporary directory")?;
+        let door = scratch.path().join("admin");
+        let mut serve = Command::new(binary);
+        serve.arg("serve").args(words).args(["--port", "0", "--json", "--admin"]).arg(&door);
+        let server = Server::start(serve.current_dir(&scratch))?;
+        Ok(Served { _server: server, door, _scratch: scratch })
+    }
+
+    fn get(&self, path: &str) -> anyhow::Result<String> {
+        let mut client = UnixStream::connect(&self.door).context("reach the administration")?;
+        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        client.read_to_string(&mut text)?;
+        Ok(text)
+    }
 }
 
 /// A recording of each engine.

@@ -29,6 +29,21 @@ const RETIRED: &[(&str, &str)] = &[
     (concat!("sha", "ll"), "must, or the plain present"),
     (concat!("dear", "er"), "costlier, or more expensive"),
     (concat!("dear", "est"), "costliest, or most expensive"),
+    // The Korean glossary: one term for one thing.
+    (concat!("서술", "자"), "파일 디스크립터 (descriptor)"),
+    (concat!("스냅", "숏"), "스냅샷 (snapshot)"),
+    (concat!("인공", "물"), "측정 아티팩트 (artefact)"),
+    (concat!("접수", "자"), "수락 스레드 (acceptor)"),
+    (concat!("수락", "기"), "수락 스레드 (acceptor)"),
+    (concat!("전송", "기"), "송신 방식, or 송신 프로세스 (sender)"),
+    (concat!("송신", "자"), "송신 방식, or 송신 프로세스 (sender)"),
+    (concat!("낱", "말"), "단어 (word)"),
+    (concat!("되풀", "이"), "반복 (repetition)"),
+    (concat!("지시", "자"), "지시어 (directive)"),
+    (concat!("부하 지", "점"), "부하점 (load point)"),
+    (concat!("이중 경", "주"), "맞대결(duet)"),
+    (concat!("인증서 사", "슬"), "인증서 체인 (certificate chain)"),
+    (concat!("말없", "는"), "유휴 (idle)"),
 ];
 
 /// Phrases that a reader stumbles over, and what to write.
