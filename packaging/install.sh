@@ -23,6 +23,7 @@ fi
 fetch "$file"
 (cd "$scratch" && grep "  $file$" SHA256SUMS | sha256sum --check --quiet -)
 mkdir -p "$prefix"
+prefix=$(cd "$prefix" && pwd)
 tar -xf "$scratch/$file" --strip-components=1 -C "$prefix"
 echo "installed $prefix/bin/roundhouse ($file)"
 case :$PATH: in

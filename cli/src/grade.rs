@@ -17,7 +17,7 @@ pub struct Args {
     /// Programs, or folders with a program `stockserver`; with several, prints lines of JSON
     #[arg(value_name = "SERVER", required = true)]
     servers: Vec<PathBuf>,
-    /// Make only these trials
+    /// Run only these trials
     #[arg(long, value_delimiter = ',', value_name = "TRIAL,…")]
     only: Vec<String>,
     /// Take the points of trials from a file of lines `TRIAL = POINTS`; 0 leaves one out

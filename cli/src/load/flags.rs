@@ -178,7 +178,7 @@ pub struct LinkArgs {
     /// Believe the certificates in this file (PEM) in place of the system's, for TLS
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<PathBuf>,
-    /// Believe every certificate, for TLS; the report says so
+    /// Accept any certificate, for TLS; the report says so
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
     /// Resume no session: each TLS handshake is a full one

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(required_unless_present = "git")]
     new: Option<String>,
     /// How to ask: a path of HTTP servers, or SCHEME://{address}/PATH as for `roundhouse load`
-    /// [default: the servers are asked for their protocol]
+    /// [default: detected from the reply of each server]
     url: Option<String>,
     /// The request for a target line://, with escapes \r \n \t \0 \xHH
     #[arg(long, value_name = "TEXT")]

@@ -68,7 +68,7 @@ pub fn a_pause_is_no_end(arm: &Arm) {
     server.stop();
 }
 
-/// Large replies that nobody reads count on every engine, and a client beside them is served.
+/// Large replies that nobody reads count on every engine, and a client next to them is served.
 pub fn unread_replies_count(arm: &Arm) {
     const PAGES: usize = 30;
     let folder = Folder::new();

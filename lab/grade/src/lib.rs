@@ -1,5 +1,5 @@
 //! Tries a student's stock server: its replies, its books, its file, and its conduct with clients
-//! that are slow, silent or gone; a score with the reason for each lost point.
+//! that are slow, idle or gone; a score with the reason for each lost point.
 //!
 //! `trials` is their table. `market` and `linear` decide without I/O: the meaning of replies, the
 //! book, and whether a history is linearisable. `stand` is the place of one trial, with a fresh

@@ -451,7 +451,7 @@ impl Call<'_> {
     /// The body as JSON.
     ///
     /// # Errors
-    /// 415 for a body of another type, 400 if it is no JSON, 422 if it is no `V`.
+    /// 415 for a body of another type, 400 if it is not JSON, 422 if it is no `V`.
     pub fn json<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
         self.expect("application/json")?;
         serde_json::from_slice(self.body).map_err(|why| {

@@ -53,7 +53,7 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     files.add(&format!("{doc}/changelog.gz"), 0o644, gzip(changes.as_bytes())?);
     let rights = fs::read(crate::root().join("packaging/copyright")).context("copyright")?;
     files.add(&format!("{doc}/copyright"), 0o644, rights);
-    for folder in ["docs", "docs/engines", "docs/ko", "docs/tutorials"] {
+    for folder in ["docs", "docs/engines", "docs/ko", "docs/notes", "docs/tutorials"] {
         for entry in fs::read_dir(crate::root().join(folder))?.flatten() {
             if entry.file_type()?.is_file() {
                 let name = entry.file_name();

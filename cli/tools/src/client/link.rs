@@ -42,7 +42,7 @@ pub struct TrustArgs {
     /// Believe the certificates in this file (PEM) in place of the system's, for TLS
     #[arg(long, value_name = "FILE")]
     cacert: Option<PathBuf>,
-    /// Believe every certificate, for TLS
+    /// Accept any certificate, for TLS
     #[arg(long, conflicts_with = "cacert")]
     insecure: bool,
 }

@@ -9,7 +9,7 @@ use sys::udp::{Mail, Udp, UdpOptions};
 /// The receive buffer of each socket in bytes. The kernel grants up to its limit, and root the
 /// whole.
 const WAITING: usize = 8 << 20;
-/// The most pairs. Up to this many sessions have ports of their own, which tell their packets apart
+/// The most pairs. Up to this many sessions have separate ports, which tell their packets apart
 /// also where a server names no SSRC. Of ten thousand, 157 share a pair: they get 8,000 packets a
 /// second at 20 ms per packet, of which 8 MiB hold most of a second.
 pub const PAIRS_MAX: u32 = 64;

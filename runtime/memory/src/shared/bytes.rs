@@ -59,7 +59,7 @@ impl<const N: usize> AsRef<[u8]> for Bytes<N> {
     }
 }
 
-/// The text; bytes that are no UTF-8 are the replacement character.
+/// The text; bytes that are not UTF-8 are the replacement character.
 impl<const N: usize> fmt::Display for Bytes<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf8_lossy(self))
