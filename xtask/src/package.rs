@@ -73,7 +73,8 @@ impl Ask {
     }
 }
 
-/// Builds the packages that are asked for, a script that installs, and `SHA256SUMS` of all in the folder.
+/// Builds the packages that are asked for, a script that installs, and `SHA256SUMS` of all in the
+/// folder.
 ///
 /// # Errors
 /// A tool is missing, the binary does not run here, or a file cannot be written.

@@ -152,7 +152,8 @@ fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
 fn settings(site: &Site, binary: &Path) -> anyhow::Result<()> {
     let mut page = String::from(
         "# Every setting of a server\n\nThe same names serve as flags (`--name`) and in the file of \
-         `--config` (`name = value`). `roundhouse ctl reload` and SIGHUP read those again that say so.\n",
+         `--config` (`name = value`). `roundhouse ctl reload` and SIGHUP read those again that \
+         say so.\n",
     );
     for (service, words) in SERVICES.iter().map(|words| (words[0], words)) {
         let help = said(binary, &["serve", service, "--help-all"])?;
@@ -189,7 +190,10 @@ fn options(help: &str) -> Vec<(String, String, String)> {
         match head.split_once("--").filter(|_| head.starts_with('-') && indent < 8) {
             Some((_, rest)) => {
                 let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-                let (value, text) = rest.split_once("  ").unwrap_or((rest, ""));
+                let (value, text) = match rest.strip_prefix(' ') {
+                    Some(text) => ("", text),
+                    None => rest.split_once("  ").unwrap_or((rest, "")),
+                };
                 let value = value.trim_matches(['<', '>']).to_owned();
                 all.push((name.to_owned(), value, text.trim().to_owned()));
             }
