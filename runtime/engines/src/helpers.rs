@@ -140,8 +140,11 @@ struct Pool<'scope, 'env, 'd> {
 
 impl Pool<'_, '_, '_> {
     fn start(&self) -> io::Result<()> {
-        let (shared, service) = (self.shared, self.context.service);
-        self.scope.start(STACK, move || work(shared, service))
+        let (shared, service, worker) = (self.shared, self.context.service, self.context.id);
+        self.scope.start(STACK, move || {
+            worker.enter();
+            work(shared, service);
+        })
     }
 }
 

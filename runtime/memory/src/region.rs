@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use seam::{BadSeed, Share};
 use sys::map::Mapping;
@@ -36,6 +36,8 @@ struct Header {
     layout: u64,
     size: u64,
     align: u64,
+    /// Of the state's bytes, in an image.
+    checksum: AtomicU64,
     stage: AtomicU32,
     name_len: u32,
     name: [u8; NAME_MAX],
@@ -131,26 +133,60 @@ impl<S: Share> Region<S> {
     /// # Errors
     /// [`Refused`] describes the contents found instead.
     pub fn adopt(fd: OwnedFd) -> Result<Self, Refused> {
-        let expected = describe::<S>();
         let mut bytes = [0; size_of::<Header>()];
         let file = std::fs::File::from(fd);
         file.read_exact_at(&mut bytes, 0).map_err(Refused::Unreadable)?;
         // SAFETY: a header is made of integers and bytes, for which every pattern is a value.
         let found = unsafe { bytes.as_ptr().cast::<Header>().read_unaligned() };
-        if found.magic != MAGIC {
-            return Err(Refused::NoRegion);
-        }
-        if found.layout != expected.layout {
-            return Err(Refused::OtherLayout { expected: title(&expected), found: title(&found) });
-        }
-        if found.stage.into_inner() != FOUNDED {
-            return Err(Refused::NotFounded);
-        }
+        check::<S>(&found)?;
         let mapping = Mapping::adopt(file.into(), Self::LEN).map_err(Refused::Unreadable)?;
         let region = Self { mapping, founded: true, state: PhantomData };
         // The founder's writes must be visible: read the stage again in the shared memory.
         let stage = region.header().stage.load(Ordering::Acquire);
         if stage == FOUNDED { Ok(region) } else { Err(Refused::NotFounded) }
+    }
+
+    /// The region as bytes for a file, from which [`Region::restore`] fills another one. The
+    /// exclusive reference says that no worker is left.
+    pub fn image(&mut self) -> &[u8] {
+        let len = Self::LEN;
+        // SAFETY: the mapping has LEN bytes that the kernel has initialised, and nobody writes them
+        // while `self` is borrowed, except for the checksum, which is stored before this slice is
+        // made for the second time.
+        let bytes = || unsafe { std::slice::from_raw_parts(self.mapping.as_ptr(), len) };
+        let checksum = stats::fnv1a(bytes()[START..].iter().copied());
+        self.header().checksum.store(checksum, Ordering::Relaxed);
+        bytes()
+    }
+
+    /// Fills the zeroed region from an image of another one, in place of [`Region::init`].
+    ///
+    /// # Errors
+    /// [`Refused`] describes the contents found instead; the region is as before.
+    ///
+    /// # Panics
+    /// As [`Region::init`].
+    pub fn restore(&mut self, image: &[u8]) -> Result<(), Refused> {
+        let found = image.get(..size_of::<Header>()).ok_or(Refused::NoRegion)?;
+        // SAFETY: a header is made of integers and bytes, for which every pattern is a value.
+        let found = unsafe { found.as_ptr().cast::<Header>().read_unaligned() };
+        check::<S>(&found)?;
+        let state = &image[START.min(image.len())..];
+        let checksum = stats::fnv1a(state.iter().copied());
+        if state.len() != size_of::<S>() || checksum != found.checksum.into_inner() {
+            return Err(Refused::Damaged);
+        }
+        let stage = &self.header().stage;
+        let first = stage.compare_exchange(PLACED, FOUNDING, Ordering::Acquire, Ordering::Relaxed);
+        assert!(first.is_ok(), "expected a region that was never founded; place another");
+        // SAFETY: access is exclusive, as in `init`. The bytes were a valid S when the image was
+        // made: its name, size and layout are those of S, and its checksum holds.
+        unsafe {
+            self.state_ptr().cast::<u8>().copy_from_nonoverlapping(state.as_ptr(), state.len())
+        };
+        self.header().stage.store(FOUNDED, Ordering::Release);
+        self.founded = true;
+        Ok(())
     }
 
     /// The descriptor of a shared region, for a process that calls [`Region::adopt`].
@@ -223,13 +259,16 @@ pub enum Refused {
          start this one"
     )]
     NotFounded,
+    /// An image whose bytes have changed, or whose end is missing.
+    #[display("expected a whole image of a state, found one whose checksum does not fit it")]
+    Damaged,
 }
 
 impl std::error::Error for Refused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreadable(error) => Some(error),
-            Self::NoRegion | Self::OtherLayout { .. } | Self::NotFounded => None,
+            Self::NoRegion | Self::OtherLayout { .. } | Self::NotFounded | Self::Damaged => None,
         }
     }
 }
@@ -244,10 +283,26 @@ fn describe<S>() -> Header {
         layout: layout::<S>(),
         size: size_of::<S>() as u64,
         align: align_of::<S>() as u64,
+        checksum: AtomicU64::new(0),
         stage: AtomicU32::new(PLACED),
         name_len: len as u32,
         name,
     }
+}
+
+/// Checks that a header describes a filled state of type `S`.
+fn check<S>(found: &Header) -> Result<(), Refused> {
+    let expected = describe::<S>();
+    if found.magic != MAGIC {
+        return Err(Refused::NoRegion);
+    }
+    if found.layout != expected.layout {
+        return Err(Refused::OtherLayout { expected: title(&expected), found: title(found) });
+    }
+    if found.stage.load(Ordering::Relaxed) != FOUNDED {
+        return Err(Refused::NotFounded);
+    }
+    Ok(())
 }
 
 /// The hash of everything that two programs must agree on.
@@ -313,6 +368,26 @@ mod tests {
 
     fn hand_over<S: Share>(region: &Region<World>) -> Result<Region<S>, Refused> {
         Region::adopt(region.fd().unwrap().try_clone_to_owned().unwrap())
+    }
+
+    #[test]
+    fn an_image_fills_another_region() {
+        let mut region = founded(Placement::Shared);
+        region.large[7].store(9, Ordering::Relaxed);
+        let image = region.image().to_vec();
+        let mut next = Region::<World>::place(Placement::Private).unwrap();
+        for bad in [vec![], image[..100].to_vec(), [b"x", &image[1..]].concat()] {
+            assert!(matches!(next.restore(&bad), Err(Refused::NoRegion)));
+        }
+        let other = Region::<Other>::place(Placement::Private).unwrap().restore(&image);
+        assert!(matches!(other, Err(Refused::OtherLayout { .. })));
+        let mut flipped = image.clone();
+        *flipped.last_mut().unwrap() ^= 1;
+        for bad in [&flipped[..], &image[..image.len() - 1], &image[..2000]] {
+            assert!(matches!(next.restore(bad), Err(Refused::Damaged)));
+        }
+        next.restore(&image).unwrap();
+        assert_eq!((next.frozen, next.large[7].load(Ordering::Relaxed)), (4, 9));
     }
 
     #[test]

@@ -12,7 +12,7 @@ share! {
 }
 
 fn enter(cx: &Cx<'_, Room>, reply: &mut ReplyBuffer<'_>) -> After {
-    match cx.state.members.insert(cx.worker, cx.me.bits(), true) {
+    match cx.state.members.insert(cx.me.bits(), true) {
         Ok(()) => reply.put("welcome").sent(),
         Err(full) => reply.show(full).sent(),
     }
@@ -20,7 +20,7 @@ fn enter(cx: &Cx<'_, Room>, reply: &mut ReplyBuffer<'_>) -> After {
 
 fn say(cx: &Cx<'_, Room>, line: &[u8], _: &mut ReplyBuffer<'_>) -> After {
     let text = [line, b"\n"].concat();
-    cx.state.members.for_each(cx.worker, |member, _| {
+    cx.state.members.for_each(|member, _| {
         if *member != cx.me.bits() {
             // A member that has just left gets nothing.
             let _ = cx.push(SessionId::from_bits(*member), &text);
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let mut chat = Lines(1024).reply_with(say);
     chat.on_open = Some(enter);
     chat.on_close = Some(|cx| {
-        cx.state.members.remove(cx.worker, &cx.me.bits());
+        cx.state.members.remove(&cx.me.bits());
     });
     Server::new(chat).pushes().main()
 }

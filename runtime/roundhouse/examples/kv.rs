@@ -85,15 +85,14 @@ fn answer(cx: &Cx<'_, Store>, message: &[u8], reply: &mut ReplyBuffer<'_>) -> Af
     let map = &cx.state.map;
     match (&upper, args) {
         (b"PING", []) => reply.put("+PONG").sent(),
-        (b"GET\0", [key]) => map.with(cx.worker, *key, |value| match value {
+        (b"GET\0", [key]) => map.with(*key, |value| match value {
             Some(value) => {
                 reply.put("$").number(value.len() as u64).put("\r\n").put(&**value).sent()
             }
             None => reply.put("$-1").sent(),
         }),
         (b"SET\0", [key, value]) if value.len() <= VALUE_MAX => {
-            let stored =
-                Bytes::new(key).map(|key| map.write(cx.worker, key, |_, new| new.set(value)));
+            let stored = Bytes::new(key).map(|key| map.write(key, |_, new| new.set(value)));
             match stored {
                 Some(Ok(())) => reply.put("+OK").sent(),
                 Some(Err(full)) => reply.put("-ERR ").show(full).sent(),
@@ -102,7 +101,7 @@ fn answer(cx: &Cx<'_, Store>, message: &[u8], reply: &mut ReplyBuffer<'_>) -> Af
         }
         (b"SET\0", [_, _]) => reply.put("-ERR expected a value of up to 512 bytes").sent(),
         (b"DEL\0", keys) => {
-            let removed = keys.iter().filter(|key| map.remove(cx.worker, **key)).count();
+            let removed = keys.iter().filter(|key| map.remove(**key)).count();
             reply.put(":").show(removed).sent()
         }
         (b"INCR", [key]) => {
@@ -112,7 +111,7 @@ fn answer(cx: &Cx<'_, Store>, message: &[u8], reply: &mut ReplyBuffer<'_>) -> Af
                 sum = number.and_then(|text| text.parse::<i64>().ok()?.checked_add(1));
                 sum.map_or(old.copied(), |sum| Bytes::new(sum.to_string()))
             };
-            match (Bytes::new(key).map(|key| map.update(cx.worker, key, add)), sum) {
+            match (Bytes::new(key).map(|key| map.update(key, add)), sum) {
                 (Some(Ok(())), Some(sum)) => reply.put(":").show(sum).sent(),
                 _ => reply.put("-ERR expected a number with room for one more").sent(),
             }

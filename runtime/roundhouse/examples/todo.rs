@@ -36,20 +36,20 @@ fn create(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<(u16, Json<Todo>), Http
     let too_long = || HttpError::new(413, "expected a text of at most 200 bytes");
     let bytes = Bytes::new(&text).ok_or_else(too_long)?;
     let id = cx.state.last.add(1);
-    cx.state.texts.insert(cx.worker, id, bytes)?;
+    cx.state.texts.insert(id, bytes)?;
     Ok((201, Json(Todo { id, text })))
 }
 
 fn read(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<Option<Json<Todo>>, HttpError> {
     let id = call.param("id")?;
-    let text = cx.state.texts.get(cx.worker, &id);
+    let text = cx.state.texts.get(&id);
     Ok(text.map(|text| Json(Todo { id, text: text.to_string() })))
 }
 
 fn list(_: &Call<'_>, cx: &Cx<'_, Todos>) -> Json<Vec<Todo>> {
     let ids = 1..=cx.state.last.get();
     let todo = |id| {
-        let text = cx.state.texts.get(cx.worker, &id)?.to_string();
+        let text = cx.state.texts.get(&id)?.to_string();
         Some(Todo { id, text })
     };
     Json(ids.filter_map(todo).collect())
@@ -57,7 +57,7 @@ fn list(_: &Call<'_>, cx: &Cx<'_, Todos>) -> Json<Vec<Todo>> {
 
 fn remove(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<u16, HttpError> {
     let id = call.param::<u64>("id")?;
-    Ok(if cx.state.texts.remove(cx.worker, &id) { 204 } else { 404 })
+    Ok(if cx.state.texts.remove(&id) { 204 } else { 404 })
 }
 
 /// Tells a page how many todos were ever made: at once, and after each change.

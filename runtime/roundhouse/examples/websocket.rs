@@ -12,7 +12,7 @@ share! {
 }
 
 fn say(cx: &Cx<'_, Room>, line: &[u8], reply: &mut ReplyBuffer<'_>) -> After {
-    cx.state.members.for_each(cx.worker, |member, _| {
+    cx.state.members.for_each(|member, _| {
         if *member != cx.me.bits() {
             // A member that has just left gets nothing.
             let _ = cx.push(SessionId::from_bits(*member), &[line, b"\n"].concat());
@@ -23,12 +23,12 @@ fn say(cx: &Cx<'_, Room>, line: &[u8], reply: &mut ReplyBuffer<'_>) -> After {
 
 fn main() -> ExitCode {
     let mut chat = Lines(1024).reply_with(say);
-    chat.on_open = Some(|cx, reply| match cx.state.members.insert(cx.worker, cx.me.bits(), true) {
+    chat.on_open = Some(|cx, reply| match cx.state.members.insert(cx.me.bits(), true) {
         Ok(()) => reply.put("welcome").sent(),
         Err(full) => reply.show(full).sent(),
     });
     chat.on_close = Some(|cx| {
-        cx.state.members.remove(cx.worker, &cx.me.bits());
+        cx.state.members.remove(&cx.me.bits());
     });
     let page = include_str!("websocket.html").to_owned();
     let options = WebSocketOptions { page, ..MessageKind::Text.into() };

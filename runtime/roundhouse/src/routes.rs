@@ -50,14 +50,14 @@ type Methods<T> = Vec<(&'static str, Endpoint<T>)>;
 ///
 /// fn read(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<String, HttpError> {
 ///     let id = call.param::<u64>("id")?;
-///     let text = cx.state.texts.get(cx.worker, &id);
+///     let text = cx.state.texts.get(&id);
 ///     let text = text.ok_or_else(|| HttpError::new(404, format!("expected a todo, found {id}")))?;
 ///     Ok(String::from_utf8_lossy(&text).into_owned())
 /// }
 ///
 /// fn write(call: &Call<'_>, cx: &Cx<'_, Todos>) -> Result<u16, HttpError> {
 ///     let text = Bytes::new(call.body).ok_or_else(|| HttpError::new(413, "expected 64 bytes"))?;
-///     cx.state.texts.insert(cx.worker, call.param("id")?, text)?;
+///     cx.state.texts.insert(call.param("id")?, text)?;
 ///     Ok(201)
 /// }
 ///

@@ -45,6 +45,12 @@ pub fn main<S: Service + Send + 'static>(service: S) -> ExitCode {
 struct Flags {
     #[command(flatten)]
     server: ServerArgs,
+    /// Read the shared state from FILE at the start, and write it there at the end [nothing]
+    ///
+    /// A file that does not exist is written for the first time at the end. Any engine reads it. A
+    /// killed server writes nothing.
+    #[arg(long, value_name = "FILE", help_heading = "State")]
+    state_file: Option<PathBuf>,
 }
 
 /// A service and how it is served.
@@ -76,6 +82,7 @@ pub struct Server<S: Service> {
     on_ready: fn(SocketAddr),
     seed: Vec<u8>,
     drain: Option<Duration>,
+    state_file: Option<PathBuf>,
 }
 
 impl<S: Service + Send + 'static> Server<S> {
@@ -85,7 +92,7 @@ impl<S: Service + Send + 'static> Server<S> {
         let engine = "epoll".to_owned();
         let (service, websocket) = (Arc::new(service), None);
         let certificate = CertificateArgs::default();
-        let (seed, drain) = (Vec::new(), None);
+        let (seed, drain, state_file) = (Vec::new(), None, None);
         let on_ready = |_| {};
         Server {
             service,
@@ -97,6 +104,7 @@ impl<S: Service + Send + 'static> Server<S> {
             on_ready,
             seed,
             drain,
+            state_file,
         }
     }
 
@@ -155,6 +163,15 @@ impl<S: Service + Send + 'static> Server<S> {
         Server { seed: seed.into(), ..self }
     }
 
+    /// The file that keeps the state from one run of a program, or of [`Server::run`], to the next:
+    /// it is read at the start and replaced at the end. `--state-file` of a program takes
+    /// precedence. A program whose state has another layout refuses the file by name, and a killed
+    /// one leaves it as it was.
+    #[must_use]
+    pub fn state_file(self, path: impl Into<PathBuf>) -> Self {
+        Server { state_file: Some(path.into()), ..self }
+    }
+
     /// How long a stop of [`Server::run`] and [`Server::spawn`] may take before it is forced.
     #[must_use]
     pub fn drain(self, time: Duration) -> Self {
@@ -174,8 +191,10 @@ impl<S: Service + Send + 'static> Server<S> {
     pub fn run(self) -> Result<Report, Fault> {
         let shape = self.shape()?;
         let mut ready = |found: &Started| found.listening.net().into_iter().for_each(self.on_ready);
-        let (state, control) = (self.state(&shape)?, Control::new().map_err(Fault::Wait)?);
-        self.serve(&shape, (&state, &control), true, &mut ready)
+        let (mut state, control) = (self.state(&shape)?, Control::new().map_err(Fault::Wait)?);
+        let report = self.serve(&shape, (&state, &control), true, &mut ready)?;
+        keep(&mut state, self.state_file.as_deref()).map_err(refused)?;
+        Ok(report)
     }
 
     /// Serves in a separate thread, and returns when clients can connect. Signals are left to
@@ -185,6 +204,11 @@ impl<S: Service + Send + 'static> Server<S> {
     /// Why the server could not start. Engines with worker processes need a program of one thread.
     pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault> {
         let shape = self.shape()?;
+        if self.state_file.is_some() {
+            let why = "expected `run` or `main` for a state that a file keeps, found `spawn`, whose \
+                       state outlives the server";
+            return Err(refused(why.to_owned()));
+        }
         let state = Arc::new(self.state(&shape)?);
         let control = Arc::new(Control::new().map_err(Fault::Wait)?);
         let (sender, ready) = mpsc::channel();
@@ -218,7 +242,8 @@ impl<S: Service + Send + 'static> Server<S> {
         if !flags.server.certificate.is_set() {
             flags.server.certificate = self.certificate.clone();
         }
-        self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
+        let kept = flags.state_file.clone().or_else(|| self.state_file.clone());
+        self.serve_by(&flags.server, kept.as_deref()).unwrap_or_else(|(code, why)| {
             engines::eprintln!("{}: {why}", program());
             ExitCode::from(code)
         })
@@ -228,7 +253,7 @@ impl<S: Service + Send + 'static> Server<S> {
     ///
     /// # Errors
     /// The exit code and the reason.
-    fn serve_by(&self, flags: &ServerArgs) -> Result<ExitCode, (u8, String)> {
+    fn serve_by(&self, flags: &ServerArgs, kept: Option<&Path>) -> Result<ExitCode, (u8, String)> {
         let usage = |why: &dyn ToString| (2, why.to_string());
         let shape = flags.shape().map_err(|why| usage(&why))?;
         self.check(&shape).map_err(|why| usage(&why))?;
@@ -237,7 +262,7 @@ impl<S: Service + Send + 'static> Server<S> {
         let state = flags.state::<S::State>(&shape, handover, "state");
         let mut state = state.map_err(|error| (1, format!("{error:#}")))?;
         if handover.is_none() {
-            state.init(&self.seed).map_err(|bad| (1, bad.to_string()))?;
+            self.fill(&mut state, kept).map_err(|why| (1, why))?;
         }
         let instance = ServiceInstance {
             name: program(),
@@ -254,7 +279,23 @@ impl<S: Service + Send + 'static> Server<S> {
         let websocket = websocket.or_else(|| self.websocket.clone());
         let beside = Beside::default();
         let served = flags.run_layered(&shape, &instance, websocket, beside, &mut NoStateStore);
-        served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
+        let code =
+            served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))?;
+        keep(&mut state, kept).map_err(|why| (1, why))?;
+        Ok(code)
+    }
+
+    /// Fills the state from the file that keeps it, if there is one, else from the seed.
+    fn fill(&self, state: &mut Region<S::State>, kept: Option<&Path>) -> Result<(), String> {
+        let Some(path) = kept.filter(|path| path.exists()) else {
+            return state.init(&self.seed).map_err(|bad| bad.to_string());
+        };
+        let image = std::fs::read(path).map_err(|why| format!("{}: {why}", path.display()))?;
+        let why = match state.restore(&image) {
+            Ok(()) => return Ok(()),
+            Err(why) => why,
+        };
+        Err(format!("{}: {why}; the file is as before, move it away to start anew", path.display()))
     }
 
     fn serve(
@@ -323,7 +364,7 @@ impl<S: Service + Send + 'static> Server<S> {
 
     fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {
         let mut state = Region::<S::State>::place(shape.placement()).map_err(Fault::Wait)?;
-        state.init(&self.seed).map_err(|bad| refused(bad.to_string()))?;
+        self.fill(&mut state, self.state_file.as_deref()).map_err(refused)?;
         Ok(state)
     }
 
@@ -354,6 +395,13 @@ impl<S: Service + Send + 'static> Server<S> {
             shape.workers
         )))
     }
+}
+
+/// Writes the state to the file that keeps it.
+fn keep<T: Share>(state: &mut Region<T>, path: Option<&Path>) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let written = sys::file::replace(path, state.image());
+    written.map_err(|why| format!("the state is not kept, because {}: {why}", path.display()))
 }
 
 /// A server in a thread of this program. Dropping the handle stops it, and waits until it has

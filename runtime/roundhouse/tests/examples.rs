@@ -207,6 +207,39 @@ fn todo_has_routes_a_login_and_events() {
     });
 }
 
+/// The state passes from one run to the next, whatever their engines.
+#[test]
+fn a_file_keeps_the_state() {
+    let Some(path) = example("todo") else { return };
+    let folder = Folder::new();
+    let file = folder.path().join("state").display().to_string();
+    let serve = |path: &std::path::Path, engine: &str| {
+        let mut command = Command::new(path);
+        command.args(["--port", "0", "--state-file", &file, "--engine", engine]);
+        command
+    };
+    let field = "Host: a\r\nAuthorization: Bearer open-sesame\r\n";
+    let body = r#"{"text":"x"}"#;
+    let post = format!("POST /todo HTTP/1.1\r\n{field}Content-Length: 12\r\n\r\n{body}");
+    let engines = ENGINES.iter().filter(|engine| **engine != "uring" || has_uring());
+    for (engine, id) in engines.zip(1..) {
+        let server = Server::start(&mut serve(&path, engine));
+        let heard = talk(server.address, &[post.clone().into_bytes()]).expect("a conversation");
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert!(heard.contains(&format!(r#"{{"id":{id},"#)), "{engine}: {heard}");
+        server.stop();
+    }
+    let kept = std::fs::read(&file).expect("a state");
+    std::fs::write(&file, &kept[..kept.len() / 2]).expect("our own file");
+    let ended = run(&mut serve(&path, "epoll"));
+    assert!(ended.code == Some(1) && ended.err.contains("checksum"), "{ended:?}");
+    std::fs::write(&file, &kept).expect("our own file");
+    let Some(other) = example("http-json") else { return };
+    let ended = run(&mut serve(&other, "epoll"));
+    assert!(ended.code == Some(1) && ended.err.contains("expected the state"), "{ended:?}");
+    assert_eq!(std::fs::read(&file).expect("a state"), kept, "a refused file is as before");
+}
+
 #[test]
 fn offloaded_work_delays_no_other_connection() {
     on_each("offload", &["epoll", "amped"], |server, engine| {

@@ -250,6 +250,31 @@ fn a_drain_ends_a_streamed_body() {
     }
 }
 
+share! {
+    struct Seen {
+        words: Map<Bytes<8>, u64, 8>,
+    }
+}
+
+/// A helper thread changes the shared state as a worker does.
+#[test]
+fn slow_routes_change_the_shared_state() {
+    fn count(call: &Call<'_>, state: &Seen) -> Result<String, HttpError> {
+        let word = Bytes::new(call.param::<String>("word")?).ok_or(HttpError::new(400, "long"))?;
+        state.words.update(word, |old| Some(old.map_or(1, |old| old + 1)))?;
+        Ok(state.words.get(&word[..]).unwrap_or_default().to_string())
+    }
+    let mut service = routes().offload("GET", "/{word}", count).service();
+    service.dated = false;
+    let head = r"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1";
+    let mut script = String::new();
+    for (word, count) in [("a", 1), ("a", 2), ("b", 1), ("a", 3)] {
+        script += &format!(">| GET /{word} HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n\n");
+        script += &format!("<| {head}\\r\\n\\r\\n{count}\n");
+    }
+    sim::check(&service, &script, SEEDS);
+}
+
 #[test]
 fn captured_values_are_refused_by_worker_processes() {
     let served = |service: roundhouse::Http<()>, engine: &str| {

@@ -1,5 +1,6 @@
 //! Plain numbers that name workers, sessions and files.
 
+use core::cell::Cell;
 use core::fmt;
 
 const SLOT_BITS: u32 = 12;
@@ -15,6 +16,12 @@ pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
 /// owner cannot mistake a successor for a dead worker. The value 0 names no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u32);
+
+thread_local! {
+    /// Other threads of the program, such as a test's, have the last name of all.
+    static ME: Cell<WorkerId> =
+        const { Cell::new(WorkerId::new(SHARDS_MAX - 1, WorkerId::GENERATION_MAX)) };
+}
 
 impl WorkerId {
     /// The largest generation; the first follows it.
@@ -33,6 +40,17 @@ impl WorkerId {
     /// The name for a number read from shared memory; `None` for 0, which names no worker.
     pub const fn from_bits(bits: u32) -> Option<WorkerId> {
         if bits >> SLOT_BITS == 0 { None } else { Some(WorkerId(bits)) }
+    }
+
+    /// The worker that this thread works for, or a name that no worker has: each [`crate::Cx`] says
+    /// it, and helper threads have the name of their worker, which ends after them.
+    pub fn current() -> WorkerId {
+        ME.get()
+    }
+
+    /// This thread works for this worker from now on.
+    pub fn enter(self) {
+        ME.set(self);
     }
 
     /// The number that stands for this worker in shared memory; never 0.

@@ -124,6 +124,7 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
+        worker.enter();
         Cx { now, me, worker, state, effects, unsent: 0 }
     }
 

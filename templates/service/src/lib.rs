@@ -16,7 +16,7 @@ fn count(cx: &Cx<'_, Counts>, word: &[u8], reply: &mut ReplyBuffer<'_>) -> After
         return reply.put("error: expected a word of 32 bytes").sent();
     };
     let mut times = 0;
-    let added = cx.state.words.update(cx.worker, word, |old| {
+    let added = cx.state.words.update(word, |old| {
         times = old.map_or(1, |old| old + 1);
         Some(times)
     });

@@ -34,8 +34,8 @@ impl<T: Fixed, const N: usize> Log<T, N> {
     ///
     /// # Errors
     /// The log has `N` entries.
-    pub fn append(&self, me: WorkerId, entry: T) -> Result<usize, NoRoom> {
-        let _locked = self.lock.lock(me);
+    pub fn append(&self, entry: T) -> Result<usize, NoRoom> {
+        let _locked = self.lock.lock(WorkerId::current());
         let at = self.count.load(Ordering::Relaxed);
         let place = self.entries.get(at).ok_or(NoRoom(N))?;
         // SAFETY: the place is not published, and the lock keeps other writers out.
@@ -84,16 +84,16 @@ unsafe impl<T: Fixed> Share for SnapshotCell<T> {
 
 impl<T: Fixed> SnapshotCell<T> {
     /// A copy of the value.
-    pub fn get(&self, me: WorkerId) -> T {
-        let _locked = self.lock.lock(me);
+    pub fn get(&self) -> T {
+        let _locked = self.lock.lock(WorkerId::current());
         // SAFETY: the lock keeps writers out.
         unsafe { *self.values[self.index()].get() }
     }
 
     /// Replaces the value by the result of `change`, in one step for all workers; returns the new
     /// one. A worker that is killed meanwhile leaves the old one.
-    pub fn update(&self, me: WorkerId, change: impl FnOnce(T) -> T) -> T {
-        let _locked = self.lock.lock(me);
+    pub fn update(&self, change: impl FnOnce(T) -> T) -> T {
+        let _locked = self.lock.lock(WorkerId::current());
         let index = self.index();
         // SAFETY: the lock keeps writers out.
         let new = change(unsafe { *self.values[index].get() });
@@ -104,8 +104,8 @@ impl<T: Fixed> SnapshotCell<T> {
     }
 
     /// Sets the value.
-    pub fn set(&self, me: WorkerId, value: T) {
-        self.update(me, |_| value);
+    pub fn set(&self, value: T) {
+        self.update(|_| value);
     }
 
     fn index(&self) -> usize {
@@ -117,8 +117,6 @@ impl<T: Fixed> SnapshotCell<T> {
 mod tests {
     use super::*;
     use crate::{Placement, Region};
-
-    const ME: WorkerId = WorkerId::new(0, 1);
 
     seam::share! {
         struct World {
@@ -140,10 +138,11 @@ mod tests {
             for slot in 0..4 {
                 let (World { log, last }, me) = (&*world, WorkerId::new(slot, 1));
                 threads.spawn(move || {
+                    me.enter();
                     for round in 0..1000 {
-                        log.append(me, [slot as u64, round]).expect("room for all");
-                        last.update(me, |[a, b]| [a + 1, b + 1]);
-                        let [a, b] = last.get(me);
+                        log.append([slot as u64, round]).expect("room for all");
+                        last.update(|[a, b]| [a + 1, b + 1]);
+                        let [a, b] = last.get();
                         assert_eq!(a, b, "half of a change");
                     }
                 });
@@ -151,8 +150,8 @@ mod tests {
         });
         let own = |slot| world.log.since(0).filter(move |it| it[0] == slot).map(|it| it[1]);
         (0..4).for_each(|slot| assert!(own(slot).eq(0..1000), "worker {slot}"));
-        assert_eq!(world.last.get(ME), [4000, 4000]);
-        assert_eq!(world.log.append(ME, [0, 0]), Err(NoRoom(4000)));
+        assert_eq!(world.last.get(), [4000, 4000]);
+        assert_eq!(world.log.append([0, 0]), Err(NoRoom(4000)));
         let newest = world.log.since(3999).next_back().expect("the last one");
         assert_eq!(newest[1], 999);
         assert_eq!((world.log.since(4000).count(), world.log.since(9000).count()), (0, 0));
@@ -161,7 +160,7 @@ mod tests {
     #[test]
     fn a_worker_that_dies_inside_leaves_the_old_value() {
         let (world, dead) = (world(), WorkerId::new(3, 1));
-        world.last.set(ME, [7, 7]);
+        world.last.set([7, 7]);
         let World { log, last } = &*world;
         std::mem::forget((log.lock.lock(dead), last.lock.lock(dead)));
         // It had begun to write both.
@@ -172,7 +171,7 @@ mod tests {
         }
         // SAFETY: nobody acts as this worker any more.
         world.heal(unsafe { Dead::sworn(dead) });
-        assert_eq!((log.count(), last.get(ME)), (0, [7, 7]));
-        assert_eq!(log.append(ME, [1, 1]), Ok(0));
+        assert_eq!((log.count(), last.get()), (0, [7, 7]));
+        assert_eq!(log.append([1, 1]), Ok(0));
     }
 }

@@ -73,45 +73,40 @@ unsafe impl<K: Fixed, V: Fixed, const N: usize> Share for Map<K, V, N> {
 
 impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
     /// Lends the value of `key` to `look`.
-    pub fn with<Q: Hash + Eq + ?Sized, R>(
-        &self,
-        me: WorkerId,
-        key: &Q,
-        look: impl FnOnce(Option<&V>) -> R,
-    ) -> R
+    pub fn with<Q: Hash + Eq + ?Sized, R>(&self, key: &Q, look: impl FnOnce(Option<&V>) -> R) -> R
     where
         K: Borrow<Q>,
     {
         let chain = self.chain_of(key);
-        let _locked = self.lock(me, chain);
+        let _locked = self.lock(WorkerId::current(), chain);
         let found = self.find(chain, key);
         // SAFETY: the node is in the chain whose lock is held.
         look(found.map(|(_, index)| unsafe { &(*self.node(index).entry.get()).value }))
     }
 
     /// A copy of the value of `key`; [`Map::with`] lends a long one.
-    pub fn get<Q: Hash + Eq + ?Sized>(&self, me: WorkerId, key: &Q) -> Option<V>
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
     {
-        self.with(me, key, |value| value.copied())
+        self.with(key, |value| value.copied())
     }
 
     /// Sets the value of `key`.
     ///
     /// # Errors
     /// The key is new and the map has `N` others.
-    pub fn insert(&self, me: WorkerId, key: K, value: V) -> Result<(), NoRoom> {
-        self.update(me, key, |_| Some(value))
+    pub fn insert(&self, key: K, value: V) -> Result<(), NoRoom> {
+        self.update(key, |_| Some(value))
     }
 
     /// Removes `key`; returns whether it was there.
-    pub fn remove<Q: Hash + Eq + ?Sized>(&self, me: WorkerId, key: &Q) -> bool
+    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
     {
         let chain = self.chain_of(key);
-        let _locked = self.lock(me, chain);
+        let _locked = self.lock(WorkerId::current(), chain);
         let found = self.find(chain, key);
         found.inspect(|(link, index)| self.unlink(link, *index)).is_some()
     }
@@ -123,11 +118,10 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
     /// The key is new and the map has `N` others; nothing has changed.
     pub fn update(
         &self,
-        me: WorkerId,
         key: K,
         change: impl FnOnce(Option<&V>) -> Option<V>,
     ) -> Result<(), NoRoom> {
-        self.write(me, key, |old, new| change(old).map(|value| *new = value).is_some())
+        self.write(key, |old, new| change(old).map(|value| *new = value).is_some())
     }
 
     /// Like [`Map::update`], for values that are long and mostly unused: `change` writes only what
@@ -137,12 +131,11 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
     /// As for [`Map::update`].
     pub fn write(
         &self,
-        me: WorkerId,
         key: K,
         change: impl FnOnce(Option<&V>, &mut V) -> bool,
     ) -> Result<(), NoRoom> {
         let chain = self.chain_of(&key);
-        let _locked = self.lock(me, chain);
+        let _locked = self.lock(WorkerId::current(), chain);
         let found = self.find(chain, &key);
         let fresh = self.take().ok_or(NoRoom(N))?;
         let node = self.node(fresh);
@@ -178,7 +171,7 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
 
     /// Lends every key and its value to `look`. Entries that other workers change meanwhile may
     /// come twice or not at all.
-    pub fn for_each(&self, me: WorkerId, mut look: impl FnMut(&K, &V)) {
+    pub fn for_each(&self, mut look: impl FnMut(&K, &V)) {
         let taken = self.taken.load(Ordering::Acquire).min((N + LOCKS) as u32);
         for index in 0..taken {
             let node = self.node(index);
@@ -187,7 +180,7 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
                 continue;
             }
             let chain = chain as usize - 1;
-            let _locked = self.lock(me, chain);
+            let _locked = self.lock(WorkerId::current(), chain);
             if self.nodes_of(chain).any(|(_, found)| found == index) {
                 // SAFETY: the node is in the chain whose lock is held.
                 let Entry { key, value } = unsafe { &*node.entry.get() };
@@ -289,8 +282,6 @@ mod tests {
     use crate::{Placement, Region};
     use std::collections::HashMap;
 
-    const ME: WorkerId = WorkerId::new(0, 1);
-
     seam::share! {
         struct World {
             map: Map<Bytes<8>, u64, 32>,
@@ -316,25 +307,25 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let at = (random >> 33) % 48;
             match random >> 62 {
-                0 => assert_eq!(map.remove(ME, &*key(at)), model.remove(&at).is_some()),
-                1 => map.with(ME, &*key(at), |value| assert_eq!(value, model.get(&at))),
+                0 => assert_eq!(map.remove(&*key(at)), model.remove(&at).is_some()),
+                1 => map.with(&*key(at), |value| assert_eq!(value, model.get(&at))),
                 2 if !model.contains_key(&at) && model.len() == 32 => {
-                    assert_eq!(map.insert(ME, key(at), 1), Err(NoRoom(32)));
+                    assert_eq!(map.insert(key(at), 1), Err(NoRoom(32)));
                 }
                 2 => {
                     *model.entry(at).or_insert(0) += 3;
                     let more = |old: Option<&u64>| Some(old.map_or(3, |old| old + 3));
-                    assert_eq!(map.update(ME, key(at), more), Ok(()));
+                    assert_eq!(map.update(key(at), more), Ok(()));
                 }
                 _ => {
                     model.remove(&at);
-                    assert_eq!(map.update(ME, key(at), |_| None), Ok(()));
+                    assert_eq!(map.update(key(at), |_| None), Ok(()));
                 }
             }
             assert_eq!(map.count(), model.len());
         }
         let mut found = HashMap::new();
-        map.for_each(ME, |key, value| assert!(found.insert(*key, *value).is_none()));
+        map.for_each(|key, value| assert!(found.insert(*key, *value).is_none()));
         assert_eq!(found, model.iter().map(|(at, value)| (key(*at), *value)).collect());
         let mut chains = [0; 32];
         (0..3200).for_each(|number: u64| chains[map.chain_of(&number)] += 1);
@@ -348,17 +339,18 @@ mod tests {
             for slot in 0..4 {
                 let (World { map, table, .. }, me) = (&*world, WorkerId::new(slot, 1));
                 threads.spawn(move || {
+                    me.enter();
                     for round in 0..4000 {
                         let more = |old: Option<&u64>| Some(old.map_or(1, |old| old + 1));
-                        map.update(me, key(round % 8), more).expect("few keys");
-                        map.insert(me, key(100 + slot as u64), table[slot].add(1)).expect("room");
-                        assert!(map.remove(me, &*key(100 + slot as u64)));
+                        map.update(key(round % 8), more).expect("few keys");
+                        map.insert(key(100 + slot as u64), table[slot].add(1)).expect("room");
+                        assert!(map.remove(&*key(100 + slot as u64)));
                     }
                 });
             }
         });
         let mut sum = 0;
-        world.map.for_each(ME, |_, value| sum += value);
+        world.map.for_each(|_, value| sum += value);
         let table: u64 = world.table.iter().map(Counter::get).sum();
         assert_eq!((sum, world.map.count(), table), (16_000, 8, 16_000));
     }
@@ -367,16 +359,16 @@ mod tests {
     fn a_worker_that_dies_inside_leaves_the_state_usable() {
         let (world, dead) = (world(), WorkerId::new(3, 1));
         let map = &world.map;
-        map.insert(ME, key(1), 10).expect("room");
+        map.insert(key(1), 10).expect("room");
         std::mem::forget(map.lock(dead, map.chain_of(&key(1))));
         // It had taken a node and not linked it.
         let _lost = map.take();
         // SAFETY: nobody acts as this worker any more.
         world.heal(unsafe { Dead::sworn(dead) });
-        assert_eq!(map.with(ME, &key(1), |value| value.copied()), Some(10));
-        (2..33).for_each(|number| map.insert(ME, key(number), number).expect("room"));
-        assert_eq!(map.insert(ME, key(33), 0), Err(NoRoom(32)));
-        assert_eq!(map.insert(ME, key(32), 7), Ok(()));
+        assert_eq!(map.with(&key(1), |value| value.copied()), Some(10));
+        (2..33).for_each(|number| map.insert(key(number), number).expect("room"));
+        assert_eq!(map.insert(key(33), 0), Err(NoRoom(32)));
+        assert_eq!(map.insert(key(32), 7), Ok(()));
         assert!(Bytes::<8>::new("too long a text").is_none());
     }
 }
