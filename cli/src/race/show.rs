@@ -174,7 +174,7 @@ pub struct Demanded {
     pub findings: Vec<(&'static str, String)>,
 }
 
-/// The level of a workflow command of GitHub Actions, which shows the finding beside the change.
+/// The level of a workflow command of GitHub Actions, which shows the finding next to the change.
 fn annotation(decision: Option<Decision>) -> Option<&'static str> {
     match decision {
         Some(Decision::Worse) => Some("error"),

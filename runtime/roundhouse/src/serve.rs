@@ -205,8 +205,8 @@ impl<S: Service + Send + 'static> Server<S> {
     pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault> {
         let shape = self.shape()?;
         if self.state_file.is_some() {
-            let why = "expected `run` or `main` for a state that a file keeps, found `spawn`, whose \
-                       state outlives the server";
+            let why = "expected `run` or `main` for a state in a file, found `spawn`, whose state \
+                       outlives the server";
             return Err(refused(why.to_owned()));
         }
         let state = Arc::new(self.state(&shape)?);
@@ -295,7 +295,8 @@ impl<S: Service + Send + 'static> Server<S> {
             Ok(()) => return Ok(()),
             Err(why) => why,
         };
-        Err(format!("{}: {why}; the file is as before, move it away to start anew", path.display()))
+        let path = path.display();
+        Err(format!("{path}: {why}; the file is as before; move it away to start without it"))
     }
 
     fn serve(

@@ -151,8 +151,8 @@ fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
 /// Each setting of each service by name: its value, its default, and whether a reload changes it.
 fn settings(site: &Site, binary: &Path) -> anyhow::Result<()> {
     let mut page = String::from(
-        "# Every setting of a server\n\nThe same names serve as flags (`--name`) and in the file of \
-         `--config` (`name = value`). `roundhouse ctl reload` and SIGHUP read those again that \
+        "# Every setting of a server\n\nThe same names serve as flags (`--name`) and in the file \
+         of `--config` (`name = value`). `roundhouse ctl reload` and SIGHUP read those again that \
          say so.\n",
     );
     for (service, words) in SERVICES.iter().map(|words| (words[0], words)) {

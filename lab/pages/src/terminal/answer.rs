@@ -80,7 +80,7 @@ fn of_two(plan: &Plan, summary: &Summary, point: &PointSummary, colour: bool) ->
         let mut cells = vec![Cell::new(tr(metric.name()))];
         for arm in &point.arms {
             let [value, over] = pair(summary, point, &arm.arm, metric, colour);
-            // The ratio beside it says which of two servers is cheaper.
+            // The ratio next to it says which of two servers is cheaper.
             let value = Cell::new(value.content().trim_start_matches("= "));
             let value = value.set_alignment(CellAlignment::Right);
             cells.extend((!arm.twin).then_some(value));
