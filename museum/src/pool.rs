@@ -48,9 +48,6 @@ pub struct Pool<T, S = Option<T>> {
     of: PhantomData<T>,
 }
 
-/// A pool whose objects have separate allocations.
-pub type ListPool<T> = Pool<T, Box<Option<T>>>;
-
 impl<T, S: BorrowMut<Option<T>> + From<Option<T>>> Pool<T, S> {
     /// An empty pool of `capacity` slots; it never grows.
     pub fn new(capacity: u32, order: Order) -> Pool<T, S> {

@@ -241,9 +241,6 @@ pub struct Reading {
     pub drifts: Option<Extent>,
     /// The duration of streams from their first packet to their last.
     pub spans: Option<Extent>,
-    /// Time of the sender's core in interrupts and softirqs, nanoseconds: a sample at the kernel's
-    /// tick, whatever caused them. Absent without a core of its own.
-    pub irq_ns: Option<u64>,
     /// Network softirqs on that core (sending, receiving, tasklets), whatever caused them: a count,
     /// which does not depend on the tick.
     pub softirqs: Option<u64>,
@@ -272,20 +269,9 @@ impl Reading {
         self.cpu_ns as f64 / self.sent.max(1) as f64
     }
 
-    /// The fraction of a core that the sender used.
-    pub fn share(&self) -> f64 {
-        self.cpu_ns as f64 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
-    }
-
     /// Packets a second while the trial lasted.
     pub fn rate(&self) -> f64 {
         self.sent as f64 * 1e9 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
-    }
-
-    /// The fraction of the core's time in interrupts and softirqs.
-    pub fn irq_share(&self) -> Option<f64> {
-        let took = self.ended_ns.saturating_sub(self.began_ns).max(1);
-        self.irq_ns.map(|ns| ns as f64 / took as f64)
     }
 }
 

@@ -1,10 +1,7 @@
-//! The kernel's figures of a run: its memory, bytes read, time in interrupts.
+//! The kernel's figures of a run: its memory, bytes read, softirqs.
 
 use std::fs;
 use std::str::FromStr;
-
-/// Nanoseconds of a tick in /proc (USER_HZ is 100).
-const UNIT_NS: u64 = 10_000_000;
 
 /// The first number after `name` in a text of lines `NAME NUMBER …`.
 fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
@@ -23,8 +20,6 @@ pub fn bytes() -> i64 {
 pub struct Tally {
     /// Bytes returned by read calls.
     pub read: u64,
-    /// Time of the core in interrupts and softirq, nanoseconds.
-    pub irq_ns: Option<u64>,
     /// Softirqs of the network on that core.
     pub softirqs: Option<u64>,
 }
@@ -32,7 +27,7 @@ pub struct Tally {
 impl Tally {
     /// The counters now; `core` is this process's own.
     pub fn now(core: Option<usize>) -> Tally {
-        Tally { read: read(), irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
+        Tally { read: read(), softirqs: core.and_then(softirqs) }
     }
 
     /// The counts since `before`.
@@ -40,7 +35,6 @@ impl Tally {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Tally {
             read: self.read.saturating_sub(before.read),
-            irq_ns: more(self.irq_ns, before.irq_ns),
             softirqs: more(self.softirqs, before.softirqs),
         }
     }
@@ -50,12 +44,6 @@ impl Tally {
 fn read() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     number(&text, "rchar: ").unwrap_or(0)
-}
-
-/// Time of `core` in interrupts and softirqs since boot, nanoseconds (proc_stat(5)), sampled at the
-/// tick.
-fn irq_ns(core: usize) -> Option<u64> {
-    irq_of(&fs::read_to_string("/proc/stat").ok()?, core)
 }
 
 /// Network softirqs on `core` since boot: sending, receiving, and the tasklets of devices such as
@@ -76,25 +64,13 @@ fn softirqs_of(text: &str, core: usize) -> Option<u64> {
     Some(lines.filter_map(row).sum())
 }
 
-fn irq_of(text: &str, core: usize) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("cpu{core} ")))?;
-    // user nice system idle iowait irq softirq
-    let mut times = line.split_whitespace().skip(5).map(str::parse::<u64>);
-    let (irq, soft) = (times.next()?.ok()?, times.next()?.ok()?);
-    Some((irq + soft) * UNIT_NS)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_of_a_core_are_found_among_others() {
-        let text = "cpu  1 2 3 4 5 6 7 8\ncpu1 1 1 1 1 1 20 3 0 0 0\ncpu11 9 9 9 9 9 9 9\nintr 5\n";
-        assert_eq!(irq_of(text, 1), Some(230_000_000));
-        assert_eq!(irq_of(text, 11), Some(180_000_000));
-        assert_eq!(irq_of(text, 2), None);
-        assert!(irq_ns(0).is_some() && softirqs(0).is_some(), "every Linux has a first core");
+    fn softirqs_of_a_core_are_found_among_others() {
+        assert!(softirqs(0).is_some(), "every Linux has a first core");
         let text = "   CPU0  CPU2\n HI: 1 2\n NET_TX: 3 4\n NET_RX: 50 60\n TASKLET: 700 800\n";
         assert_eq!(softirqs_of(text, 2), Some(864));
         assert_eq!(softirqs_of(text, 1), None);

@@ -161,7 +161,6 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         classes: if source.mixed { by_class(ask, &source, &stats, &heard) } else { Vec::new() },
         drifts: Extent::of(heard.streams.iter().filter_map(|it| drift_ns(it))),
         spans: Extent::of(heard.streams.iter().filter_map(|it| span_ns(it))),
-        irq_ns: tally.irq_ns,
         softirqs: tally.softirqs,
         ..Reading::default()
     })
