@@ -211,6 +211,36 @@ fn longs(command: &clap::Command, into: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|next| longs(next, into));
 }
 
+/// A doubt, a gate or a server that does not start is seen after `ab` and after `race`.
+#[test]
+fn each_hint_about_a_race_names_flags_of_ab_and_of_race() {
+    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/lab/src");
+    let grammar = crate::grammar();
+    let mut hints = 0;
+    for file in ["doubts.rs", "condition.rs", "server.rs"] {
+        let text = std::fs::read_to_string(lab.join(file)).expect("a source");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let is_text =
+            |line: &&str| !line.trim_start().starts_with("//") && !line.contains("redis:");
+        for line in code.lines().filter(is_text) {
+            for (at, _) in line.match_indices("--") {
+                let is_name = |c: &char| c.is_ascii_lowercase() || *c == '-';
+                let flag: String = line[at + 2..].chars().take_while(is_name).collect();
+                if flag.is_empty() || !line[..at].ends_with([' ', '`', '(']) {
+                    continue;
+                }
+                hints += 1;
+                for name in ["ab", "race"] {
+                    let command = grammar.find_subcommand(name).expect("a command");
+                    let has = command.get_arguments().any(|it| it.get_long() == Some(&flag));
+                    assert!(has, "{name} has no --{flag}, which {file} names: {line}");
+                }
+            }
+        }
+    }
+    assert!(hints > 3, "{hints} hints were found");
+}
+
 #[test]
 fn each_flag_in_the_documents_exists() {
     let mut known: BTreeSet<String> = FOREIGN.split_whitespace().map(str::to_owned).collect();

@@ -109,6 +109,9 @@ pub struct Conduct {
     /// GitHub Actions
     #[arg(long, value_name = "FILE")]
     summary: Option<PathBuf>,
+    /// Add the figures of this race to FILE as a line of JSON; the page shows the last 30 races
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -181,7 +184,9 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
         );
     }
     let page = args.out.join("report.html");
-    let shown = show::conclude(&outcome.run, Some(&page), args.json)?;
+    let history = args.history.as_ref().map(|file| show::history(&outcome.run, file));
+    let history = history.transpose()?.unwrap_or_default();
+    let shown = show::conclude(&outcome.run, Some(&page), &history, args.json)?;
     let raw = args.out.join("report.jsonl");
     info!(
         "{:.0} s; the report is {}, the raw data {}",

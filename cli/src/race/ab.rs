@@ -135,7 +135,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ok(plan) => {
             let foreign = Foreign {
                 arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-                advice: "Give the protocol as a URL, such as line://{address} with --request",
+                advice: "Give the protocol as a URL, such as line://{address} with --request, and flags \
+                         of `roundhouse load` as --load '--requests-per-connection 64'",
             };
             conduct(&plan, &args.conduct, &exe, foreign)
         }

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut lines = Lines::default();
     let mut observer = |event: RaceEvent<'_>| lines.hear(event);
     lab::race::explain(&mut run, &mut runner, &mut recorder, &mut observer, &stop)?;
-    let shown = show::conclude(&run, Some(&page), args.json)?;
+    let shown = show::conclude(&run, Some(&page), &[], args.json)?;
     info!("the report is {}", page.display());
     Ok(if shown.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

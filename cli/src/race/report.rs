@@ -60,7 +60,7 @@ pub struct Files {
 /// is met, 98 if one has no result, 2 if it is about an arm that the run does not have.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let run = pick(&args.file, args.run)?;
-    let shown = show::conclude(&run, None, args.print_json)?;
+    let shown = show::conclude(&run, None, &[], args.print_json)?;
     args.files.write(&run, &args.fail_if)?;
     let demanded = show::conditions(&run, &args.fail_if).map_err(|why| Refused(why.to_string()))?;
     Ok(match shown.right {
@@ -74,6 +74,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// # Errors
 /// If the file cannot be read or has no such run.
 pub fn pick(file: &Path, number: Option<usize>) -> Result<Run> {
+    if !file.exists() {
+        bail!(
+            "expected the record of a race in {}, found no such file; `roundhouse race` and \
+             `roundhouse ab` write report.jsonl",
+            file.display()
+        );
+    }
     let mut runs = read(file)?;
     let count = runs.len();
     let number = number.unwrap_or(count);

@@ -14,6 +14,7 @@ use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use language::{eprintln, info, println, tr};
+use pages::charts::Past;
 use pages::{export, terminal};
 use stats::Decision;
 use std::io::{IsTerminal, Write};
@@ -28,15 +29,44 @@ pub struct Shown {
     pub broken: bool,
 }
 
-/// Prints the conclusions, as a table or as JSON, and writes the page if it is named.
+/// Adds the figures of a run to a history, a file of JSON lines, and returns all its lines. A run
+/// without an interval adds none.
+///
+/// # Errors
+/// The file cannot be read or written, or a line is none of a history.
+pub fn history(run: &Run, file: &Path) -> Result<Vec<Past>> {
+    let name = file.display();
+    let mut all: Vec<Past> = Vec::new();
+    if file.exists() {
+        let text = sys::input::read(file, sys::input::LARGE);
+        let text = String::from_utf8(text.with_context(|| format!("cannot read {name}"))?)?;
+        for (at, line) in text.lines().enumerate() {
+            let expected = || format!("{name}:{}: expected a line that --history wrote", at + 1);
+            all.push(serde_json::from_str(line).with_context(expected)?);
+        }
+    }
+    if let Some(past) = Past::of(run, &analyse(run)) {
+        let line = serde_json::to_string(&past)? + "\n";
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.create(true).append(true).open(file);
+        opened
+            .and_then(|mut file| file.write_all(line.as_bytes()))
+            .with_context(|| format!("cannot write {name}"))?;
+        all.push(past);
+    }
+    Ok(all)
+}
+
+/// Prints the conclusions, as a table or as JSON, and writes the page, with the last runs of a
+/// history, if it is named.
 ///
 /// # Errors
 /// If the page cannot be written.
-pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
+pub fn conclude(run: &Run, page: Option<&Path>, history: &[Past], json: bool) -> Result<Shown> {
     let summary = analyse(run);
     let doubts = doubts(run, &summary);
     if let Some(page) = page {
-        std::fs::write(page, pages::report(run, &summary, &doubts)?)
+        std::fs::write(page, pages::report_with(run, &summary, &doubts, history)?)
             .with_context(|| format!("cannot write {}", page.display()))?;
     }
     if json {

@@ -71,7 +71,9 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
-        let objective = Objective::parse(text, METRICS)?;
+        let hint =
+            |why: String| format!("{why}; two servers are compared as in `new cpu > 1.05x old`");
+        let objective = Objective::parse(text, METRICS).map_err(hint)?;
         let metric = Metric::by_key(&objective.metric).ok_or("expected a metric of races")?;
         Ok(Condition { text: text.to_string(), objective, metric })
     }
@@ -300,6 +302,7 @@ mod tests {
             assert!(found.contains(want), "{text}: {found}");
         }
         check("uring p99", "no comparison");
+        check("uring cpu > 5%", "compared as in `new cpu > 1.05x old`");
         check("uring speed > 1.1x epoll", "expected a metric out of rate");
         check("uring slowness > 1.1x epoll", "found `slowness`");
         check("select rps > 1.1x epoll", "expected an arm out of epoll, uring");

@@ -9,6 +9,7 @@ use crate::trial::Trial;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 use stats::VALUES_MIN;
+use stats::words::counted;
 
 /// The weight of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,9 +83,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     let mut warn = |text: String| found.push((Weight::Warning, text));
     if summary.repeated > 0 {
         warn(format!(
-            "{} attempts were repeated, decided without a look at their outcome; they are listed \
+            "{} had to be repeated, decided without a look at their outcome; they are listed \
              with the trials.",
-            summary.repeated
+            counted(summary.repeated, "attempt")
         ));
     }
     // A server that died is named as a fault, with its last words.
@@ -92,8 +93,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     let unclean = run.trials.iter().filter(is_unclean).count();
     if unclean > 0 {
         warn(format!(
-            "{unclean} servers did not end cleanly within 5 s of TERM. Their standard error says \
-             why; `stop` in the plan chooses another signal."
+            "{} did not end cleanly within 5 s of TERM. Their standard error says why; `stop` in \
+             the plan chooses another signal.",
+            counted(unclean as u64, "server")
         ));
     }
     let most = |arm: &ArmSummary| arm.trials;
@@ -120,7 +122,12 @@ fn of_polling(run: &Run) -> Option<String> {
         stats::median(&mine.filter_map(value).collect::<Vec<f64>>())
     };
     let used = |trial: &Trial| Some(trial.result()?.server.as_ref()?.cpu_ns as f64);
-    let busy = |trial: &Trial| Some(used(trial)? / trial.result()?.window_ns.max(1) as f64);
+    // The time that a thread works, or waits for the core that others have.
+    let busy = |trial: &Trial| {
+        let load = trial.result()?;
+        let delay_ns = load.server.as_ref()?.delay_ns_per_request.unwrap_or(0.0);
+        Some((used(trial)? + delay_ns * load.requests as f64) / load.window_ns.max(1) as f64)
+    };
     // Between the windows a server only answers the first load, whose length is known.
     let beside = |trial: &Trial| {
         let load = plan.points.iter().find(|it| it.name == trial.point)?;
@@ -274,7 +281,7 @@ mod tests {
             "below 22 % mean nothing",
             "Warning: At depth 1 the load generator was more than 80 % busy against epoll:",
             "took part of the machine's time",
-            "1 attempts were repeated",
+            "1 attempt had to be repeated",
             "6 servers did not end cleanly",
             "Limit: Smoke size: 6 blocks",
             "Nothing was pinned",
@@ -317,6 +324,14 @@ mod tests {
         assert!(!found(polls("uring", 0.5, 4, 1)) && !found(polls("uring", 0.95, 4, 2)));
         assert!(!found(polls("uring", 0.95, 1, 40)), "slow alone is no polling");
         assert!(found(polls("uring", 0.95, 4, 40)));
+        // On a busy machine it waits for the core.
+        let mut waits = polls("uring", 0.2, 4, 40);
+        for trial in &mut waits {
+            let Ending::Measured { load } = &mut trial.ending else { continue };
+            let each = 0.8e9 / load.requests as f64;
+            load.server.as_mut().expect("it has one").delay_ns_per_request = Some(each);
+        }
+        assert!(found(waits));
         let mut alone = polls("uring", 0.5, 1, 1);
         for trial in &mut alone {
             trial.seen.cost.as_mut().expect("it has one").user_ns = 2_000_000_000;

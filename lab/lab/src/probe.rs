@@ -57,6 +57,12 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     if (head.is_empty() || is_refused || is_tls(&head)) && is_tls(&ask(address, HELLO)?) {
         return Ok(HTTPS);
     }
+    if head.starts_with(b"HTTP/1.1 426") {
+        return Err(format!(
+            "{address} answers HTTP with 426 (Upgrade Required): give the URL of its protocol, such \
+             as ws://{{address}}/"
+        ));
+    }
     if head.starts_with(b"HTTP/") {
         return Ok(HTTP);
     }

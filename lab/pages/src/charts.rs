@@ -7,6 +7,7 @@
 
 mod cost;
 mod curve;
+mod history;
 mod plot;
 mod search;
 mod tail;
@@ -14,6 +15,7 @@ mod timeline;
 
 pub use cost::{census, costs};
 pub use curve::{Law, Series, sweeps};
+pub use history::{Past, PastFigure, history};
 pub(crate) use plot::plot;
 pub use search::{capacities, overloads};
 pub use tail::tails;

@@ -67,6 +67,7 @@ struct Figures {
     uncounted: Vec<String>,
     trees: Vec<(String, Table)>,
     timeline: Option<Chart>,
+    history: Option<Chart>,
 }
 
 /// How it was run.
@@ -84,7 +85,22 @@ struct Record {
 /// # Errors
 /// Only for a fault of this crate; see [`PageError`].
 pub fn report(run: &Run, summary: &Summary, doubts: &[Doubt]) -> Result<String, PageError> {
-    render("report.html", Charts::Packed, &view(run, summary, doubts))
+    report_with(run, summary, doubts, &[])
+}
+
+/// The same with the last runs of a history.
+///
+/// # Errors
+/// As of [`report`].
+pub fn report_with(
+    run: &Run,
+    summary: &Summary,
+    doubts: &[Doubt],
+    history: &[charts::Past],
+) -> Result<String, PageError> {
+    let mut view = view(run, summary, doubts);
+    view.figures.history = charts::history(history);
+    render("report.html", Charts::Packed, &view)
 }
 
 fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a> {
@@ -128,6 +144,7 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             uncounted: facts::uncounted(run),
             trees: facts::trees(summary),
             timeline: charts::timeline(run, summary),
+            history: None,
         },
         record: Record {
             manifest: facts::manifest(run),
