@@ -19,7 +19,7 @@ pub struct Past {
     pub date: String,
     /// The plan's fingerprint.
     pub plan: String,
-    /// What the new server is, such as a commit.
+    /// The version of the new server, such as a commit.
     pub note: String,
     /// The registered comparisons.
     pub figures: Vec<PastFigure>,
