@@ -4,9 +4,10 @@
 //! httparse splits it, `strict_line` adds what httparse leaves out (CR LF at the end of every line,
 //! the limits), and `meant` reads the fields that concern the connection. Only a head that fails
 //! one of these is scanned again, to find out whether it is incomplete or which fault to report.
-//! The invariant is one meaning per head: two lengths, a length next to chunks, `content_length`
-//! with an underscore, or a second Host are refused, because a proxy in front might read them in
-//! another way. The result borrows from the input and does not depend on how the bytes were cut.
+//! The invariant is one meaning per head: two lengths, a length together with chunks,
+//! `content_length` with an underscore, or a second Host are refused, because a proxy in front
+//! might read them in another way. The result borrows from the input and does not depend on how the
+//! bytes were cut.
 
 use core::mem::MaybeUninit;
 use core::net::Ipv6Addr;
