@@ -43,6 +43,19 @@ fn mistakes_are_told_in_korean_and_quote_hangul() {
     assert!(text.contains("/없는 폴더/장부.txt"), "{text}");
     let text = said("ko_KR.UTF-8", &["serve", "stock", "--port", "가"]);
     assert!(text.contains("'가'") && text.contains("올바르지 않습니다"), "{text}");
+    let of_commands: [&[&str]; 7] = [
+        &["serve", "stock", "--engine", "epol"],
+        &["serve", "http", "no-such-folder", "--port", "0"],
+        &["load", "127.0.0.1:6000"],
+        &["tune", "nothing"],
+        &["museum", "nothing"],
+        &["play", "http://x"],
+        &["report", "no-such.jsonl"],
+    ];
+    for words in of_commands {
+        let text = said("ko_KR.UTF-8", words);
+        assert!(is_korean(&text) && !text.contains("expected"), "{words:?}: {text}");
+    }
     let text = said("ko_KR.UTF-8", &["serv"]);
     assert!(text.contains("오류: 'serv'라는 하위 명령은 없습니다"), "{text}");
     assert!(text.contains("사용법: roundhouse"), "{text}");
