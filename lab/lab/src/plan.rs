@@ -32,8 +32,8 @@ pub struct Arm {
     /// one and announces it by a first line of JSON on stdout, `{"listening": "127.0.0.1:PORT",
     /// …}`. `{host}` is replaced by the address to listen at, `{dir}` by the trial's own directory.
     pub command: Vec<String>,
-    /// Variables of its environment, besides `PORT`, a free port; `{port}`, `{host}` and `{dir}` are
-    /// replaced.
+    /// Variables of its environment, besides `PORT`, a free port; `{port}`, `{host}` and `{dir}`
+    /// are replaced.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The folder in which it is started.
