@@ -9,6 +9,7 @@ pub mod locust;
 mod ordered_index;
 mod path_ladder;
 mod pools;
+mod remote_free;
 mod server_factors;
 pub mod source;
 pub mod ticks;
@@ -29,6 +30,7 @@ const ALL: &[(&str, Run)] = &[
     ("pool-heap", pools::heap),
     ("pool-layout", pools::layout),
     ("false-sharing", false_sharing::run),
+    ("remote-free", remote_free::run),
     ("path-ladder", path_ladder::run),
     ("server-factors", server_factors::run),
     ("id-schemes", id_schemes::run),

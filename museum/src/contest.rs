@@ -174,6 +174,11 @@ pub fn thread_time() -> Duration {
     elapsed(ClockId::ThreadCPUTime)
 }
 
+/// The processor time that all threads of this process have used.
+pub fn process_time() -> Duration {
+    elapsed(ClockId::ProcessCPUTime)
+}
+
 fn elapsed(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)

@@ -60,7 +60,7 @@ macro_rules! exhibits {
 /// Every exhibit, in the order of a tour.
 pub static EXHIBITS: &[Exhibit] = exhibits![
     "think-time" "staircase" "accept-queue" "workload" "stock-lock" "rounded-sleep"
-    "pool-heap" "pool-layout" "false-sharing" "path-ladder" "server-factors"
+    "pool-heap" "pool-layout" "false-sharing" "remote-free" "path-ladder" "server-factors"
     "id-schemes" "ordered-index" "three-servers" "concurrent-clients" "computing-time"
     "directives" "mixes" "spare-band" "automatic-configuration"
 ];

@@ -116,6 +116,13 @@ fn words_are_written_near_and_far() {
 }
 
 #[test]
+fn objects_find_their_way_home() {
+    let visit = Visit::of("remote-free");
+    has(&visit.arms(), &["heap", "pool with a lock", "pool with magazines"]);
+    assert!(visit.document["corrected"].to_string().contains("p99.9"));
+}
+
+#[test]
 fn published_paths_are_too_long_and_repaired_ones_are_not() {
     let visit = Visit::of("path-ladder");
     visit.holds("too-long");
