@@ -100,11 +100,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut socket = UnixStream::connect(socket)
         .with_context(|| format!("cannot connect to {}", socket.display()))?;
     let mut back = socket.try_clone()?;
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         // The generator ends when its input does.
         _ = io::copy(&mut io::stdin().lock(), &mut socket);
         _ = socket.shutdown(Shutdown::Write);
-    });
+    })?;
     io::copy(&mut back, &mut io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -176,12 +176,17 @@ impl Machines {
         };
         let socket = ssh.room.path().join("load.sock");
         let listener = UnixListener::bind(&socket)?;
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             for stream in listener.incoming().flatten() {
                 let generator = generator.clone();
-                thread::spawn(move || generate(&generator, stream));
+                let started = thread::Builder::new().spawn(move || generate(&generator, stream));
+                if let Err(error) = started {
+                    eprintln!(
+                        "a connection of the laboratory is closed: no thread for it: {error}"
+                    );
+                }
             }
-        });
+        })?;
         let folder = ssh.output("mktemp -d", Stdio::null())?;
         let status = ssh.repeat(flag, &folder, &socket, address);
         // Results that cannot be fetched stay there, and the error names the folder.

@@ -174,6 +174,19 @@ pub fn grammar() -> clap::Command {
     course::Command::grammar().unwrap_or_else(whole)
 }
 
+/// Ends a command whose output cannot be written with a message: the macros of std panic there.
+fn end_without_output() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        let Some(why) = text.strip_prefix("failed printing to stdout: ") else {
+            return usual(panic);
+        };
+        language::eprintln!("roundhouse: cannot write to standard output: {why}");
+        std::process::exit(1);
+    }));
+}
+
 fn main() -> ExitCode {
     language::choose(std::env::args_os());
     let command = match course::Command::called() {
@@ -194,6 +207,7 @@ fn main() -> ExitCode {
     } else {
         // A broken pipe ends a command that prints tables, but never a server.
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
+        end_without_output();
     }
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     language::debug!("roundhouse {version}, process {pid}, language {}", language::code());

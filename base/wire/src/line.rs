@@ -34,6 +34,15 @@ pub fn next(bytes: &[u8], line_max: usize) -> Next<'_> {
     }
 }
 
+/// Whether a line is the first of an HTTP request, or its host: a page in a browser of this machine may
+/// post lines of a protocol to a port that is not its own, after these.
+pub fn is_http(line: &[u8]) -> bool {
+    let is_host = line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
+    let last = line.rsplit(|byte| matches!(byte, b' ' | b'\t' | b'\r')).find(|it| !it.is_empty());
+    let version = last.and_then(|word| word.strip_prefix(b"HTTP/"));
+    is_host || version.is_some_and(|version| version.first().is_some_and(u8::is_ascii_digit))
+}
+
 fn without_return(text: &[u8]) -> &[u8] {
     text.strip_suffix(b"\r").unwrap_or(text)
 }
@@ -59,6 +68,14 @@ mod tests {
         check(b"a\nb\n", 10, Line { text: b"a", used: 2 });
         check(b"a\rb\n", 10, Line { text: b"a\rb", used: 4 });
         check(b"\0\xff\n", 10, Line { text: b"\0\xff", used: 3 });
+    }
+
+    #[test]
+    fn a_request_of_a_browser_is_known() {
+        let lines = ["POST / HTTP/1.1", "GET /?buy HTTP/1.0\r", "hOST: a", "X HTTP/2"];
+        assert!(lines.iter().all(|line| super::is_http(line.as_bytes())));
+        let lines = ["", "show", "echo HTTP/", "HTTP/1.1 is a version", "ghost: a"];
+        assert!(!lines.iter().any(|line| super::is_http(line.as_bytes())));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ::stock::{Durability, Index, Lock, Options, Order, Reads};
 use anyhow::Result;
+use engines::Refused;
 use market::{MarketOptions, OrderWork, StoreAddress};
 use server::ServerArgs;
 use wire::conf::span;
@@ -48,10 +49,10 @@ pub struct Args {
     #[arg(long, value_name = "N", hide_short_help = true)]
     log_keep: Option<usize>,
     /// Serve one market on several machines: orders go through the store at
-    /// etcd://HOST:PORT[,HOST:PORT...]/NAME, and are answered when most of its machines have them
+    /// etcd://HOST:PORT[,HOST:PORT...]/NAME (etcds:// by TLS), and are answered when most of its machines have them
     /// on disk
     #[arg(long, value_name = "ADDRESS")]
-    replicate: Option<StoreAddress>,
+    replicate: Option<String>,
     /// Where `show` reads with --replicate: strict (in the log), local (on this node; the reply
     /// says how old it is) [default: strict]
     #[arg(long, value_name = "WHERE", hide_short_help = true)]
@@ -67,6 +68,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let work = args.work.steps();
     let service = Options { framing, order, lock, durability, work, limits };
     let Args { index, data, save_every, log_keep, replicate, read, .. } = args;
+    // Not by clap, which prints the whole text of a value that it refuses, also a password in it.
+    let replicate: Option<StoreAddress> =
+        replicate.map(|text| text.parse()).transpose().map_err(Refused)?;
     let options = MarketOptions { service, index, data, save_every, log_keep, replicate, read };
     market::serve(&args.server, &options, crate::grammar)
 }

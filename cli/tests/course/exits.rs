@@ -1,12 +1,35 @@
 //! The ways in which the course's clients end, under every engine. After each the server continues,
 //! and its file is unchanged at the end.
 
+use std::fs::File;
 use std::io::Write;
+use std::process::{Command, Stdio};
 
 use engines::Preset;
 
 use crate::replica::Replica;
-use crate::server::{Server, each_engine};
+use crate::server::{BINARY, Server, each_engine};
+
+/// On a full disk a command ends with a message; a reader that leaves ends it quietly. None panics.
+#[test]
+fn a_command_whose_output_cannot_be_written_ends_without_a_panic() {
+    let commands =
+        ["engines", "senders", "museum", "completions bash", "load --schema", "plan", "version"];
+    for words in commands {
+        let check = |output: Stdio| {
+            let mut command = Command::new(BINARY);
+            command.args(words.split(' ')).stdin(Stdio::null()).stdout(output);
+            let ended = command.stderr(Stdio::piped()).output().expect("our own program");
+            let said = String::from_utf8_lossy(&ended.stderr);
+            assert!(ended.status.code() != Some(101), "{words}: {said}");
+            assert!(!said.contains("panicked"), "{words}: {said}");
+        };
+        check(File::options().write(true).open("/dev/full").expect("a device").into());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        check(writer.into());
+    }
+}
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 

@@ -41,8 +41,11 @@ fn missing(preset: &Preset) -> Option<String> {
         return None;
     }
     // Closing a ring interrupts the thread that made it, so the probe has its own thread.
-    let made = std::thread::spawn(|| Uring::new(&Setup::default()).map(drop));
-    made.join().ok()?.err().map(|error| error.to_string())
+    let made = std::thread::Builder::new().spawn(|| Uring::new(&Setup::default()).map(drop));
+    match made {
+        Ok(made) => made.join().ok()?.err().map(|error| error.to_string()),
+        Err(error) => Some(format!("no thread can try it: {error}")),
+    }
 }
 
 fn described(preset: &Preset) -> serde_json::Value {

@@ -204,13 +204,13 @@ pub fn serve(exe: &Path) -> anyhow::Result<ExitCode> {
     sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
     let mut child = command.stdin(Stdio::null()).spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         // A laboratory that ends, or whose connection breaks, needs the generator no more.
         _ = io::stdin().lock().read_to_end(&mut Vec::new());
         if let Some(pid) = pid {
             _ = kill_process(pid, Signal::TERM);
         }
-    });
+    })?;
     let status = child.wait()?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
 }

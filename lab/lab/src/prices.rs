@@ -68,7 +68,7 @@ impl Prices {
             set_affinity(&cores[..1]).context("cannot stay on one core")?;
             let mut prices = Prices {
                 entry_ns: batch(sys::process::parent),
-                thread_ns: batch_of(8, || std::thread::spawn(|| ()).join().is_ok()),
+                thread_ns: batch_of(8, || start(|| ()).is_ok_and(|it| it.join().is_ok())),
                 process_ns: batch_of(2, || sys::process::fork_in_vain().is_ok()),
                 fault_ns: fault()?,
                 ..Prices::default()
@@ -80,7 +80,8 @@ impl Prices {
             prices.put("clone", process);
             Ok(prices)
         };
-        std::thread::spawn(work).join().unwrap_or_else(|_| anyhow::bail!("a price panicked"))
+        let measuring = start(work).context("no thread can measure prices")?;
+        measuring.join().unwrap_or_else(|_| anyhow::bail!("a price panicked"))
     }
 
     /// The price of a system call.
@@ -142,8 +143,9 @@ impl Prices {
     fn switch(&self) -> f64 {
         let (there, ping) = mpsc::sync_channel::<()>(0);
         let (back, pong) = mpsc::sync_channel::<()>(0);
-        let other =
-            std::thread::spawn(move || while ping.recv().is_ok() && back.send(()).is_ok() {});
+        let Ok(other) = start(move || while ping.recv().is_ok() && back.send(()).is_ok() {}) else {
+            return 0.0;
+        };
         let trip = batch(|| there.send(()).is_ok() && pong.recv().is_ok());
         drop(there);
         let _ = other.join();
@@ -206,6 +208,12 @@ fn each(count: usize, mut act: impl FnMut() -> std::io::Result<()>) -> std::io::
 
 fn middle(times: Vec<f64>) -> f64 {
     stats::median(&times).unwrap_or(0.0)
+}
+
+fn start<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    std::thread::Builder::new().spawn(work)
 }
 
 #[cfg(test)]

@@ -178,10 +178,13 @@ fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure>
     std::thread::scope(|scope| {
         let run = |mut thread: RunThread| {
             let over = over.clone();
-            scope.spawn(move || thread.work(start, &over).map(|()| thread))
+            let work = move || thread.work(start, &over).map(|()| thread);
+            std::thread::Builder::new().spawn_scoped(scope, work)
         };
-        let handles: Vec<_> = threads.into_iter().map(run).collect();
+        let handles: std::io::Result<Vec<_>> = threads.into_iter().map(run).collect();
         drop(over);
+        let doing = "starting a thread";
+        let handles = handles.map_err(|error| Failure::Machinery { doing, error })?;
         let reading = match plan.watch.as_ref().filter(|_| plan.model.is_scheduled()) {
             None => None,
             Some(watched) => {

@@ -407,14 +407,14 @@ fn run<L: Lie>(switches: Switches) -> io::Result<()> {
     let server: Arc<Server<L>> = Arc::new(Server::new(switches)?);
     for _ in 0..WORKERS {
         let server = server.clone();
-        thread::spawn(move || server.work());
+        thread::Builder::new().spawn(move || server.work())?;
     }
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         for client in listener.incoming().flatten() {
             // The client may have left already.
             let _ = server.enter(client);
         }
-    });
+    })?;
     // The parent ends the server by closing the pipe; the process takes its threads with it.
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())

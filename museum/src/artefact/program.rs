@@ -37,7 +37,8 @@ pub fn run(words: &[String]) -> Result<(), String> {
 fn heap() -> Result<(), String> {
     // With a second thread the C library takes its locks, as a server's does.
     let (_alive, parked) = std::sync::mpsc::channel::<()>();
-    std::thread::spawn(move || parked.recv());
+    let parked = std::thread::Builder::new().spawn(move || parked.recv());
+    parked.map_err(|why| why.to_string())?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|why| why.to_string())?;
         let numbers: Vec<usize> = line.split(' ').filter_map(|it| it.parse().ok()).collect();

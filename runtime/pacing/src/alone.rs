@@ -44,12 +44,21 @@ pub fn run_alone<P: PacedSource>(
     let entry =
         ExtraWorkerEntry { assets, board, id, slots, orders, stop, bell, verbose, is_successor };
     std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let ended = runner.serve(&entry);
-            bell.ring();
-            ended
-        });
-        let company = scope.spawn(|| meanwhile(&|| orders.ring()));
+        let start = std::thread::Builder::new;
+        let worker = start()
+            .spawn_scoped(scope, || {
+                let ended = runner.serve(&entry);
+                bell.ring();
+                ended
+            })
+            .map_err(Fault::Wait)?;
+        let company = start().spawn_scoped(scope, || meanwhile(&|| orders.ring()));
+        let company = company.map_err(|error| {
+            // The worker has no reader of a source, and must not wait for one.
+            board.advance(Phase::Draining);
+            stop.ring();
+            Fault::Wait(error)
+        })?;
         // The worker is ready once it has taken its orders, or has failed.
         while board.slot(0).state() != SlotState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];

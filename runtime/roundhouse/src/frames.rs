@@ -59,7 +59,8 @@ pub trait Frames: Sized + Sync {
 
 /// Lines of up to this many bytes that end with `\n`, or with `\r\n`. A message is a line without
 /// its end; a reply gets a `\n`. A last line without its end is not answered, because it may be a
-/// part of a longer one.
+/// part of a longer one. A line of HTTP closes the connection: otherwise a web page could post lines to
+/// the port from a browser on its machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines(pub usize);
 
@@ -71,6 +72,9 @@ impl Frames for Lines {
     #[inline]
     fn cut<'a>(&self, input: &'a [u8]) -> Cut<'a> {
         match line::next(input, self.0) {
+            Next::Line { text, .. } if line::is_http(text) => {
+                Cut::Bad("error: expected a line, found a request of HTTP, as browsers send\n")
+            }
             Next::Line { text, used } => Cut::Message(text, used),
             Next::More => Cut::More,
             Next::TooLong => Cut::Bad("error: expected a shorter line\n"),

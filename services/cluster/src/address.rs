@@ -1,13 +1,16 @@
-//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`.
+//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`, or `etcds://` for TLS.
 
 use std::str::FromStr;
 
 const SCHEME: &str = "etcd://";
+const TLS_SCHEME: &str = "etcds://";
 
 /// A market in a store.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-#[display("{SCHEME}{}/{name}", hosts.join(","))]
+#[display("{}{}/{name}", if *is_tls { TLS_SCHEME } else { SCHEME }, hosts.join(","))]
 pub struct StoreAddress {
+    /// Its machines are reached by TLS.
+    pub is_tls: bool,
     /// Its machines, `HOST:PORT` each; at least one.
     pub hosts: Vec<String>,
     /// The name of the market in it: letters, digits, `-` and `_`.
@@ -17,7 +20,7 @@ pub struct StoreAddress {
 impl StoreAddress {
     /// Whether `text` begins as an address does.
     pub fn looks_like(text: &str) -> bool {
-        text.starts_with(SCHEME)
+        text.starts_with(SCHEME) || text.starts_with(TLS_SCHEME)
     }
 }
 
@@ -26,7 +29,11 @@ impl FromStr for StoreAddress {
 
     fn from_str(text: &str) -> Result<StoreAddress, String> {
         let read = || {
-            let (hosts, name) = text.strip_prefix(SCHEME)?.split_once('/')?;
+            let (is_tls, rest) = match text.strip_prefix(TLS_SCHEME) {
+                Some(rest) => (true, rest),
+                None => (false, text.strip_prefix(SCHEME)?),
+            };
+            let (hosts, name) = rest.split_once('/')?;
             let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
             let is_host = |host: &String| {
                 let port = host.rsplit_once(':').filter(|(host, _)| !host.is_empty());
@@ -35,9 +42,20 @@ impl FromStr for StoreAddress {
             };
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             let is_name = !name.is_empty() && name.bytes().all(is_letter);
-            (is_name && hosts.iter().all(is_host))
-                .then(|| StoreAddress { hosts, name: name.to_owned() })
+            (is_name && hosts.iter().all(is_host)).then(|| StoreAddress {
+                is_tls,
+                hosts,
+                name: name.to_owned(),
+            })
         };
+        if text.contains('@') {
+            return Err(
+                "expected no user and no password in the address of a store, because others \
+                        can read it: set ETCDCTL_USER, and ETCDCTL_PASSWORD or \
+                        ETCDCTL_PASSWORD_FILE"
+                    .to_owned(),
+            );
+        }
         read().ok_or_else(|| {
             format!(
                 "expected etcd://HOST:PORT[,HOST:PORT...]/NAME, with a NAME of letters, digits, - \
@@ -62,6 +80,9 @@ mod tests {
     #[test]
     fn addresses() {
         check("etcd://127.0.0.1:2379/market", true);
+        check("etcds://a:1/m", true);
+        let why = "etcd://u:secret@a:1/m".parse::<StoreAddress>().expect_err("a password");
+        assert!(why.contains("ETCDCTL_USER") && !why.contains("secret"), "{why}");
         check("etcd://a:1,b:2,[::1]:3/m-1_x", true);
         for bad in ["a:1/m", "http://a:1/m", "etcd://a:1", "etcd://a:1/", "nats://a:1/m"] {
             check(bad, false);

@@ -9,8 +9,10 @@
 //!   NAME/node/ID        words of a node, gone with its lease
 //! ```
 
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,7 +21,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use ureq::{Agent, Body};
 
-use crate::{Appended, BATCHES_READ, BatchStore, Batches, MemberState, StoreAddress, StoreFault};
+use crate::{
+    Appended, BATCHES_READ, BatchStore, Batches, MemberState, StoreAccess, StoreAddress, StoreFault,
+};
 
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -38,11 +42,23 @@ const ANSWER_MAX: u64 = 256 << 20;
 pub struct Etcd {
     agent: Agent,
     address: StoreAddress,
+    access: Arc<StoreAccess>,
+    /// What the store gave for the password.
+    token: Option<Token>,
     /// The member that is asked.
     at: usize,
     lease: Option<String>,
     /// Tells snapshots of this writer from those that others write at the same time.
     tag: u64,
+}
+
+/// A token of the store, which no message shows.
+struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
 }
 
 /// A snapshot in the list.
@@ -61,9 +77,26 @@ impl Snap {
 
 impl Etcd {
     /// The market at `address`; nothing is asked yet.
-    pub fn new(address: StoreAddress) -> Etcd {
+    pub fn new(address: StoreAddress, access: Arc<StoreAccess>) -> Etcd {
         let tag = RandomState::new().build_hasher().finish();
-        Etcd { agent: agent(None), address, at: 0, lease: None, tag }
+        Etcd { agent: agent(None, &access), address, access, token: None, at: 0, lease: None, tag }
+    }
+
+    fn url(&self, at: usize, path: &str) -> String {
+        let scheme = if self.address.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}/v3/{path}", self.host(at))
+    }
+
+    /// Exchanges the password for a token, if there is none.
+    fn enter(&mut self) -> Result<(), String> {
+        let Some((name, password)) = self.access.user.as_ref().filter(|_| self.token.is_none())
+        else {
+            return Ok(());
+        };
+        let body = json!({ "name": name, "password": password });
+        let answer = self.ask_member(self.at, PATIENCE, "auth/authenticate", &body)?;
+        self.token = answer["token"].as_str().map(|token| Token(token.to_owned()));
+        Ok(())
     }
 
     fn key(&self, rest: &str) -> String {
@@ -76,7 +109,16 @@ impl Etcd {
 
     /// Asks the member in turn; one that fails is not asked again soon.
     fn ask(&mut self, path: &str, body: &Value) -> Result<Value, StoreFault> {
-        let answer = self.ask_member(self.at, PATIENCE, path, body);
+        let ask = |store: &mut Etcd| {
+            store.enter()?;
+            store.ask_member(store.at, PATIENCE, path, body)
+        };
+        let mut answer = ask(self);
+        // A token lasts for some minutes, and ends with its member.
+        if self.token.is_some() && answer.as_ref().is_err_and(|why| is_about_token(why)) {
+            self.token = None;
+            answer = ask(self);
+        }
         answer.map_err(|why| {
             let address = self.host(self.at).to_owned();
             self.at = self.next();
@@ -99,8 +141,9 @@ impl Etcd {
         path: &str,
         body: &Value,
     ) -> Result<Value, String> {
-        let url = format!("http://{}/v3/{path}", self.host(at));
-        let post = self.agent.post(&url).content_type("application/json").config();
+        let post = self.agent.post(self.url(at, path)).content_type("application/json");
+        let post = self.token.iter().fold(post, |it, token| it.header("Authorization", &token.0));
+        let post = post.config();
         let post = post.timeout_connect(Some(patience)).timeout_recv_response(Some(patience));
         let sent = post.build().send(body.to_string());
         sent.map_err(|error| error.to_string()).and_then(|mut answer| {
@@ -301,13 +344,17 @@ impl BatchStore for Etcd {
     }
 
     fn watch(&mut self, ends: &AtomicBool, news: &dyn Fn()) {
-        let agent = agent(Some(SILENCE));
+        let agent = agent(Some(SILENCE), &self.access);
         let mut at = self.at;
         while !ends.load(Ordering::Relaxed) {
             let key = base64(self.key("head").as_bytes());
             let body = json!({ "create_request": { "key": key } }).to_string();
-            let url = format!("http://{}/v3/watch", self.host(at));
-            let opened = agent.post(&url).content_type("application/json").send(body);
+            self.at = at;
+            let _ = self.enter();
+            let post = agent.post(self.url(at, "watch")).content_type("application/json");
+            let token = self.token.iter();
+            let post = token.fold(post, |it, token| it.header("Authorization", &token.0));
+            let opened = post.send(body);
             let read = opened.map(|answer| {
                 // Batches from before the watch began.
                 news();
@@ -321,6 +368,7 @@ impl BatchStore for Etcd {
                 }
             });
             if read.is_err() {
+                self.token = None;
                 at += 1;
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -330,12 +378,18 @@ impl BatchStore for Etcd {
 
 /// An agent whose every wait has an end. A name is resolved without one: ureq would start a thread
 /// for it, and a server has no thread before its workers are forked.
-fn agent(silence: Option<Duration>) -> Agent {
+fn agent(silence: Option<Duration>, access: &StoreAccess) -> Agent {
     let patience = Some(PATIENCE).filter(|_| silence.is_none());
     let config = Agent::config_builder().http_status_as_error(false).proxy(None);
+    let config = access.tls.iter().fold(config, |it, tls| it.tls_config(tls.clone()));
     let config = config.timeout_connect(Some(PATIENCE)).timeout_send_request(patience);
     let config = config.timeout_send_body(patience).timeout_recv_response(patience);
     config.timeout_recv_body(patience).timeout_per_read(silence).build().new_agent()
+}
+
+/// Whether a member does not know our token any more.
+fn is_about_token(why: &str) -> bool {
+    why.contains("invalid auth token") || why.contains("user name is empty")
 }
 
 /// The state that a member tells of itself; the gateway leaves out a leader of 0.

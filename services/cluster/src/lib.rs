@@ -5,6 +5,7 @@
 //!   batch     orders of one node on their way, as bytes      replica   the market after a batch
 //!   node      appends, reads, applies, reports outcomes      history   what the store remembers
 //!   etcd      the store, by the JSON gateway of its API      address   its members, and a name
+//!   access    TLS, certificates, users
 //! ```
 //!
 //! Each node is a replicated state machine (Schneider, "Implementing Fault-Tolerant Services Using
@@ -19,6 +20,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+mod access;
 mod address;
 mod batch;
 mod etcd;
@@ -26,6 +28,7 @@ mod history;
 mod node;
 mod replica;
 
+pub use access::StoreAccess;
 pub use address::StoreAddress;
 pub use batch::PlacedOrder;
 pub use etcd::Etcd;

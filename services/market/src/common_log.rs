@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use cluster::{
-    BatchStore, ClusterNode, Etcd, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
-    StoreFault,
+    BatchStore, ClusterNode, Etcd, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAccess,
+    StoreAddress, StoreFault,
 };
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
@@ -46,6 +46,7 @@ const SEGMENT: [u64; 2] = [170_000, 5_000];
 /// The log of a market that several nodes serve.
 pub struct CommonLog<'a> {
     address: StoreAddress,
+    access: Arc<StoreAccess>,
     market: &'a Market,
     view: Arc<Region<ClusterView>>,
     lock: Lock,
@@ -65,6 +66,26 @@ struct Committer<'a, 'env> {
     beaten: Option<Instant>,
     /// Since when the store has been silent.
     silent: Option<Instant>,
+    complaint: Complaint,
+}
+
+/// When to complain of a silent store again: at once, after a second, two, four, and so on up to a
+/// minute.
+#[derive(Default)]
+struct Complaint {
+    next: Option<Instant>,
+    pause: Duration,
+}
+
+impl Complaint {
+    fn repeat(&mut self, fault: &StoreFault) {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| next <= now) {
+            eprintln!("the store does not answer ({fault}): orders wait");
+            self.pause = (self.pause * 2).clamp(Duration::from_secs(1), Duration::from_mins(1));
+            self.next = Some(now + self.pause);
+        }
+    }
 }
 
 impl<'a> CommonLog<'a> {
@@ -89,14 +110,16 @@ impl<'a> CommonLog<'a> {
             Region::<ClusterView>::place(place).context("cannot place the view of the nodes")?;
         view.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
         let view = Arc::new(view);
-        let log = CommonLog { address, market, view, lock, snapshots, id, name };
+        let access = StoreAccess::of(&address).map_err(|why| anyhow!(why))?;
+        let log = CommonLog { address, access, market, view, lock, snapshots, id, name };
         let rows = 0..market.len() as u32;
         let book: BTreeMap<u32, u64> =
             rows.map(|row| market.entry(row)).map(|entry| (entry.id, entry.left)).collect();
-        let begin = Instant::now();
+        let (begin, mut complaint) = (Instant::now(), Complaint::default());
         let joined = loop {
             match ClusterNode::join(&mut log.store(), id, 0, &book) {
-                Err(StoreFault::Silent { .. }) if begin.elapsed() < PATIENCE => {
+                Err(fault @ StoreFault::Silent { .. }) if begin.elapsed() < PATIENCE => {
+                    complaint.repeat(&fault);
                     std::thread::sleep(PAUSE);
                 }
                 joined => break joined,
@@ -138,7 +161,7 @@ impl<'a> CommonLog<'a> {
 
     /// A connection to the store; nothing is asked yet.
     fn store(&self) -> Etcd {
-        Etcd::new(self.address.clone())
+        Etcd::new(self.address.clone(), Arc::clone(&self.access))
     }
 
     /// Sets all amounts.
@@ -192,18 +215,22 @@ impl<'a> CommonLog<'a> {
 
     /// Joins again; [`None`]: the server ended meanwhile, or the log is damaged.
     fn committer<'env>(&'env self, entry: &ExtraWorkerEntry<'_>) -> Option<Committer<'a, 'env>> {
-        let mut store = self.store();
+        let (mut store, mut complaint) = (self.store(), Complaint::default());
         loop {
             let settled = self.market.orders().ends().1;
             match ClusterNode::join(&mut store, self.id, settled, &BTreeMap::new()) {
                 Ok((node, news)) => {
-                    let (beaten, silent) = (None, None);
+                    let (beaten, silent, complaint) = (None, None, Complaint::default());
                     let me = entry.id;
-                    let committer = Committer { log: self, store, node, me, beaten, silent };
+                    let committer =
+                        Committer { log: self, store, node, me, beaten, silent, complaint };
                     committer.publish(&news);
                     return Some(committer);
                 }
-                Err(StoreFault::Silent { .. }) if entry.board.phase() <= Phase::Draining => {
+                Err(fault @ StoreFault::Silent { .. })
+                    if entry.board.phase() <= Phase::Draining =>
+                {
+                    complaint.repeat(&fault);
                     std::thread::sleep(PAUSE);
                 }
                 Err(StoreFault::Silent { .. }) => return None,
@@ -275,16 +302,15 @@ impl Committer<'_, '_> {
             self.log.view.refresh(seam::Instant::from_ns(now));
         }
         match done {
-            Err(StoreFault::Silent { address, why }) => {
-                if self.silent.is_none() {
-                    eprintln!("the store at {address} does not answer ({why}): orders wait");
-                }
+            Err(fault @ StoreFault::Silent { .. }) => {
+                self.complaint.repeat(&fault);
                 self.silent.get_or_insert_with(Instant::now);
                 std::thread::sleep(PAUSE);
                 Ok(false)
             }
             Err(damage) => Err(damage),
             Ok(()) => {
+                self.complaint = Complaint::default();
                 if let Some(since) = self.silent.take() {
                     eprintln!("the store answers again, after {:.1?}", since.elapsed());
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use cluster::{Etcd, StoreAddress, StoredHistory};
+use cluster::{Etcd, StoreAccess, StoreAddress, StoredHistory};
 use ledger::{Folder, OrderRecord};
 
 /// The market after what was read.
@@ -58,7 +58,8 @@ fn stored(path: &Path) -> Result<Option<StoredHistory>> {
         return Ok(None);
     };
     let address: StoreAddress = text.parse().map_err(|why: String| anyhow!(why))?;
-    let found = cluster::stored_history(&mut Etcd::new(address.clone()));
+    let access = StoreAccess::of(&address).map_err(|why| anyhow!(why))?;
+    let found = cluster::stored_history(&mut Etcd::new(address.clone(), access));
     let found = found.with_context(|| format!("cannot read {address}"))?;
     found.map(Some).ok_or_else(|| anyhow!("expected a market at {address}, found none"))
 }

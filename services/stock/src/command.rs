@@ -111,7 +111,7 @@ pub fn parse(line: &[u8], has_numbers: bool) -> Parsed<'_> {
     let mut words = words(line);
     let Some(found) = words.next() else { return bad(BadRequest::Empty) };
     let Some(at) = named(found) else {
-        return bad(match is_http(line) {
+        return bad(match wire::line::is_http(line) {
             true => BadRequest::Http,
             false => BadRequest::UnknownCommand { found },
         });
@@ -135,13 +135,6 @@ pub fn help(out: &mut Vec<u8>) {
 
 fn named(word: &[u8]) -> Option<usize> {
     COMMANDS.iter().position(|command| command.name.as_bytes() == word)
-}
-
-/// Whether a line is the first of an HTTP request, or its host.
-fn is_http(line: &[u8]) -> bool {
-    let is_host = line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
-    let version = words(line).last().and_then(|word| word.strip_prefix(b"HTTP/"));
-    is_host || version.is_some_and(|version| version.first().is_some_and(u8::is_ascii_digit))
 }
 
 /// The number in `#NUMBER`, from 1.

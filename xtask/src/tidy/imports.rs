@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("grid", "stats", ""),
     ("index", "stats", ""),
     ("ledger", "wire", "stats"),
-    ("cluster", "ledger", "stats wire"),
+    ("cluster", "ledger", "stats testkit wire"),
     ("stock", "seam wire memory index ledger stats", "sim"),
     (
         "market",

@@ -26,6 +26,18 @@ fn the_longest_line_is_answered_and_a_longer_one_ends_the_conversation() {
 }
 
 #[test]
+fn a_client_that_pads_its_requests_is_answered_each_time() {
+    for piece in [1, 7, 8192, 9000] {
+        let client = client(Framing::Line);
+        let mut sent = b"buy 1 1\n".to_vec();
+        sent.resize(8192, 0);
+        let received = client.send(sent.repeat(3).chunks(piece));
+        assert!(!received.closed, "pieces of {piece}");
+        assert_eq!(received.text(), "[buy] success\n".repeat(3), "pieces of {piece}");
+    }
+}
+
+#[test]
 fn a_page_in_a_browser_cannot_trade() {
     let post = "POST / HTTP/1.1\r\nHost: 127.0.0.1:7001\r\nContent-Length: 8\r\n\r\nbuy 1 1\n";
     let cases = [post, "GET /?buy HTTP/1.0\r\n\r\nbuy 1 1\n", "hOST: a\r\nbuy 1 1\n"];
