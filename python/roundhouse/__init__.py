@@ -34,6 +34,11 @@ class Server:
         self.host, _, port = self.address.rpartition(":")
         self.port = int(port) if port.isdigit() else None
 
+    def __repr__(self):
+        code = self.process.poll()
+        state = "runs" if code is None else f"ended with {code}"
+        return f"<roundhouse.Server at {self.address}, process {self.process.pid}, {state}>"
+
     def stop(self, timeout=15):
         """Drains the server and returns its exit code."""
         self.process.terminate()

@@ -185,11 +185,14 @@ fn keep_descriptors(shape: &mut Shape) {
     let most = if shape.container.is_per_connection() { WORKERS_MAX } else { usize::MAX };
     let wanted = shape.knobs.limits.sessions_max.unwrap_or(usual).min(most);
     if all < wanted {
-        info!(
-            "at most {all} connections at once, because a quarter of {} descriptors is kept \
-             for files: raise the limit (ulimit -n) for {wanted}",
-            limit.hard
-        );
+        // The default is more than any usual limit allows; only a demand deserves a line.
+        if shape.knobs.limits.sessions_max.is_some() {
+            info!(
+                "at most {all} connections at once, because a quarter of {} descriptors is kept \
+                 for files: raise the limit (ulimit -n) for {wanted}",
+                limit.hard
+            );
+        }
         shape.knobs.limits.sessions_max = Some(all);
     }
 }

@@ -81,6 +81,11 @@ impl Server {
         Server::start_by(&[], folder, &[&["--admin", "none"], args].concat())
     }
 
+    /// Stops it, and returns its output.
+    pub fn stop(self) -> Ended {
+        self.server.stop()
+    }
+
     /// The same with these words before the program.
     #[track_caller]
     pub fn start_by(front: &[&str], folder: &Path, args: &[&str]) -> Server {

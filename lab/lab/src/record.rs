@@ -275,6 +275,40 @@ const LINE_MAX: u64 = 16 << 20;
 /// The longest raw file, unpacked: some hundred thousand trials of 3 kB.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// Takes the control characters out of the texts of a line of JSON, apart from tabs and line ends: the
+/// record of another machine must not steer this terminal.
+fn disarm(line: &mut [u8]) {
+    let mut at = 0;
+    while at + 1 < line.len() {
+        match (line[at], line[at + 1]) {
+            (b'\\', b'u') => {
+                let digits = line.get(at + 2..at + 6).and_then(|it| std::str::from_utf8(it).ok());
+                let code = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+                let is_control = code.and_then(char::from_u32).is_some_and(char::is_control);
+                if is_control && !matches!(code, Some(0x09 | 0x0a | 0x0d)) {
+                    line[at + 2..at + 6].copy_from_slice(b"fffd");
+                }
+                at += 2;
+            }
+            (b'\\', b'b' | b'f') => {
+                line[at + 1] = b't';
+                at += 2;
+            }
+            (b'\\', _) => at += 2,
+            (0x7f, _) => {
+                line[at] = b'?';
+                at += 1;
+            }
+            // U+0080 to U+009F.
+            (0xc2, 0x80..=0x9f) => {
+                line[at..at + 2].fill(b'?');
+                at += 2;
+            }
+            _ => at += 1,
+        }
+    }
+}
+
 /// Reads all runs of a raw file; the ending `.gz` marks one that gzip(1) has packed.
 ///
 /// # Errors
@@ -295,6 +329,7 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
             break;
         }
         let place = || format!("{}:{number}", path.display());
+        disarm(&mut line);
         let is_whole = line.ends_with(b"\n");
         if !is_whole && (line.len() as u64 == LINE_MAX || text.get_ref().limit() == 0) {
             anyhow::bail!(
@@ -345,6 +380,21 @@ mod tests {
     use crate::slice::Slice;
     use crate::trial::Ending;
     use tempfile::tempdir;
+
+    #[test]
+    fn a_foreign_record_cannot_steer_a_terminal() {
+        let check = |line: &str, want: &str| {
+            let mut bytes = line.as_bytes().to_vec();
+            disarm(&mut bytes);
+            assert_eq!(String::from_utf8(bytes).expect("text"), want);
+        };
+        check(
+            r#""\u001b]0;x\u0007\u009b \\u001b\n\u000a""#,
+            r#""\ufffd]0;x\ufffd\ufffd \\u001b\n\u000a""#,
+        );
+        check("\"\u{9b}31m \u{7f} \\b é\"", "\"??31m ? \\t é\"");
+        check(r#""\u00""#, r#""\u00""#);
+    }
 
     #[test]
     fn runs_are_appended_and_read_back() {

@@ -5,11 +5,14 @@
 
 use crate::tls::{Layers, Stream};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The longest reply to wait for (bytes): a market of ten million rows.
 const REPLY_MAX: usize = 256 << 20;
+
+/// How long a server that was only connected to may go on.
+const FAREWELL: Duration = Duration::from_millis(250);
 
 /// Sends `request` and reads until `whole` accepts the reply.
 ///
@@ -51,6 +54,7 @@ fn converse(
 ) -> io::Result<Vec<u8>> {
     let mut reply = Vec::new();
     if request.is_empty() {
+        hear_out(&stream.socket);
         return Ok(reply);
     }
     stream.write_all(request)?;
@@ -77,7 +81,46 @@ fn converse(
     Ok(reply)
 }
 
+/// Ends the output and drops what comes until the server has closed, or a moment has passed. A server
+/// that answers the end of input, such as tiny of CS:APP, would die of SIGPIPE where the connection is
+/// closed already.
+fn hear_out(mut socket: &TcpStream) {
+    let (end, mut buffer) = (Instant::now() + FAREWELL, [0; 4096]);
+    // Faults of a connection that is not needed any more.
+    let _ = socket.shutdown(Shutdown::Write);
+    while let left = end.saturating_duration_since(Instant::now())
+        && !left.is_zero()
+        && socket.set_read_timeout(Some(left)).is_ok()
+        && matches!(socket.read(&mut buffer), Ok(1..))
+    {}
+}
+
 fn short(kind: io::ErrorKind, reply: &[u8]) -> io::Error {
     let start = stats::words::visible(reply, 60);
     io::Error::new(kind, format!("{kind} after {} bytes of the reply: `{start}`", reply.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_server_can_answer_the_end_of_input() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let server = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().expect("a client");
+            assert_eq!(client.read(&mut [0; 10]).expect("an end"), 0);
+            // In several writes; after a close the second one would fail.
+            let mut writes = (0..3).map(|_| {
+                std::thread::sleep(Duration::from_millis(20));
+                client.write_all(b"HTTP/1.0 501 ")
+            });
+            writes.all(|written| written.is_ok())
+        });
+        let reply = ask(&[address], None, b"", |_| true, Duration::from_secs(5));
+        assert_eq!(reply.expect("it listens"), b"");
+        assert!(server.join().expect("a server"), "an answer met a closed connection");
+    }
 }

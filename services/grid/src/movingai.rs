@@ -137,18 +137,11 @@ pub struct Query {
     pub from: Cell,
     /// The last cell of the path.
     pub to: Cell,
-    /// The length of the shortest path, as printed ([`Query::has_path`]).
+    /// The length of the shortest path, as printed.
     pub length: f64,
     /// The allowed difference between the printed length and the true one: half a unit of the last
     /// digit, plus the error of a sum in single precision.
     pub tolerance: f64,
-}
-
-impl Query {
-    /// Whether there is a path at all: HOG prints a length of 0, others one of -1, where there is none.
-    pub fn has_path(&self) -> bool {
-        self.length > 0.0 || (self.length == 0.0 && self.from == self.to)
-    }
 }
 
 /// Reads a scenario.
@@ -194,8 +187,7 @@ fn query(text: &str, line: usize) -> Option<Query> {
         text.split_ascii_whitespace().collect()
     };
     let [bucket, map, width, height, x, y, to_x, to_y, printed] = columns[..] else { return None };
-    let length: f64 =
-        printed.parse().ok().filter(|it: &f64| it.is_finite() && (*it >= 0.0 || *it == -1.0))?;
+    let length: f64 = printed.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0)?;
     Some(Query {
         line,
         bucket: bucket.parse().ok()?,
@@ -331,10 +323,6 @@ mod tests {
         assert!(read(tabs).tolerance > 5e-6 && read(tabs).tolerance < 1e-5);
         assert!(read(blanks).tolerance < 4e-6, "{}", read(blanks).tolerance);
         assert_eq!(read(bare).length, 4.0);
-        assert!(read(bare).has_path() && read("3 a.map 9 8 1 2 1 2 0").has_path());
-        for none in ["3 a.map 9 8 1 2 3 4 0", "3 a.map 9 8 1 2 3 4 -1"] {
-            assert!(!read(none).has_path(), "{none}");
-        }
         assert!(read(bare).tolerance < 1e-5, "a short number is not a coarse one");
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A folder of files. A change is certain to survive a power cut only after the sync of its file,
@@ -84,8 +84,15 @@ impl Disk for Folder {
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
+        // As private as the book (book_file): the log tells more than the book does.
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).open(self.0.join(name))
+        options
+            .mode(0o600)
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(self.0.join(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "X,Y")]
     to: Option<Cell>,
     /// When a diagonal step may pass corners: always, one-obstacle, no-obstacle or four (never)
-    #[arg(long, value_parser = corners, default_value = "one-obstacle", value_name = "RULE")]
+    #[arg(long, value_parser = corners, default_value = "no-obstacle", value_name = "RULE")]
     rule: Corners,
     /// Where to serve the page; port 0 picks one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]

@@ -15,11 +15,11 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
     let _ = writeln!(
         text,
         "{} · {} blocks of {} ms windows · plan `{}` · {} · {}\n",
-        plan.label,
+        cell(&plan.label),
         plan.blocks,
         plan.window_ms,
-        run.manifest.plan_hash,
-        run.manifest.date,
+        cell(&run.manifest.plan_hash),
+        cell(&run.manifest.date),
         cell(&run.manifest.host.machine.cpu)
     );
     text += &tables(plan, summary);
