@@ -33,6 +33,10 @@ fn lines_keep_the_laws() {
     sim::check(&service, "> bye\n< \n= closed\n", 0);
     let script = "> 12345678\n< error: expected a shorter line\n= closed\n";
     sim::check(&Lines(8).reply(echo), script, SEEDS);
+    // A page in a browser posts its lines after a head.
+    let script = "> hi\n< hi\n> POST / HTTP/1.1\\r\n\
+        < error: expected a line, found a request of HTTP, as browsers send\n= closed\n";
+    sim::check(&Lines(80).reply(echo), script, SEEDS);
     let mut slow = Lines(80).offload(|_: &(), line, reply| echo(line, reply));
     slow.on_open = Some(|_, reply| reply.put("welcome").sent());
     sim::check(&slow, "< welcome\n> a\n< a\n> b\n< b\n> c\n< c\n", SEEDS);
