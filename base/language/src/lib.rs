@@ -152,6 +152,17 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_of_a_race_is_not_taken_for_that_of_two_servers() {
+        let check = |text: &str, want: &str| assert_eq!(korean().text(text), want);
+        check(
+            "At depth 1 `uring` uses the least CPU time per request: 5.96 % [2.78, 8.89] less than \
+             `epoll`",
+            "depth 1에서 `uring`이 요청당 CPU 시간을 가장 적게 씀: `epoll`보다 5.96 % [2.78, 8.89] 적음",
+        );
+        check("42 % [39, 54] less CPU time per request", "요청당 CPU 42 % [39, 54] 덜 사용");
+    }
+
+    #[test]
     fn a_key_stands_once() {
         let catalogue = korean();
         let mut ids: Vec<&str> = catalogue.entries().iter().map(|it| it.id.as_str()).collect();
