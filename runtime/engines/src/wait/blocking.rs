@@ -208,6 +208,11 @@ impl<'a, 'd> Turn<'a, 'd> {
             std::thread::sleep(SHORT_LOOK);
             self.now = self.context.now();
             self.context.board.judge_memory(self.now.ns());
+            // Where all workers wait here, the connections of least use end the shortage.
+            self.shed();
+            if self.connection.conn.is_closing() {
+                return;
+            }
         }
     }
 
