@@ -1,5 +1,6 @@
-//! How the store lets this node in: TLS, a certificate of the client, a name and a password. All come
-//! from the environment, by the names that etcdctl knows, because others can read a command line.
+//! How the store lets this node in: TLS, a certificate of the client, a name and a password. All
+//! come from the environment, by the names that etcdctl knows, because others can read a command
+//! line.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -80,7 +81,7 @@ fn read(
             });
             let password = variable(PASSWORD).or(kept);
             let password = password
-                .ok_or_else(|| format!("expected {PASSWORD} or {PASSWORD_FILE} beside {USER}"))?;
+                .ok_or_else(|| format!("expected {PASSWORD} or {PASSWORD_FILE} next to {USER}"))?;
             Ok::<_, String>((user, password))
         }
     });
