@@ -86,9 +86,9 @@ impl Checkouts {
             if !built.status.success() {
                 let text = String::from_utf8_lossy(&built.stdout);
                 let lines: Vec<&str> = text.lines().collect();
-                let end = "\n".to_string() + &lines[lines.len().saturating_sub(LINES)..].join("\n");
+                let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
                 let how = built.status;
-                bail!("{name} ({}): the build `{command}` failed ({how}): {end}", side.title);
+                bail!("{name} ({}): the build `{command}` failed ({how}):\n{end}", side.title);
             }
         }
         Ok(())
