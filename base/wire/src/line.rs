@@ -34,8 +34,8 @@ pub fn next(bytes: &[u8], line_max: usize) -> Next<'_> {
     }
 }
 
-/// Whether a line is the first of an HTTP request, or its host: a page in a browser of this machine may
-/// post lines of a protocol to a port that is not its own, after these.
+/// Whether a line is the first of an HTTP request, or its host: a page in a browser of this machine
+/// may post lines of a protocol to a port that is not its own, after these.
 pub fn is_http(line: &[u8]) -> bool {
     let is_host = line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
     let last = line.rsplit(|byte| matches!(byte, b' ' | b'\t' | b'\r')).find(|it| !it.is_empty());

@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "N", hide_short_help = true)]
     log_keep: Option<usize>,
     /// Serve one market on several machines: orders go through the store at
-    /// etcd://HOST:PORT[,HOST:PORT...]/NAME (etcds:// by TLS), and are answered when most of its machines have them
-    /// on disk
+    /// etcd://HOST:PORT[,HOST:PORT...]/NAME (etcds:// by TLS), and are answered when most of its
+    /// machines have them on disk
     #[arg(long, value_name = "ADDRESS")]
     replicate: Option<String>,
     /// Where `show` reads with --replicate: strict (in the log), local (on this node; the reply

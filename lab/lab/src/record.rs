@@ -275,8 +275,8 @@ const LINE_MAX: u64 = 16 << 20;
 /// The longest raw file, unpacked: some hundred thousand trials of 3 kB.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Takes the control characters out of the texts of a line of JSON, apart from tabs and line ends: the
-/// record of another machine must not steer this terminal.
+/// Takes the control characters out of the texts of a line of JSON, apart from tabs and line ends:
+/// the record of another machine must not steer this terminal.
 fn disarm(line: &mut [u8]) {
     let mut at = 0;
     while at + 1 < line.len() {

@@ -81,9 +81,9 @@ fn converse(
     Ok(reply)
 }
 
-/// Ends the output and drops what comes until the server has closed, or a moment has passed. A server
-/// that answers the end of input, such as tiny of CS:APP, would die of SIGPIPE where the connection is
-/// closed already.
+/// Ends the output and drops what comes until the server has closed, or a moment has passed. A
+/// server that answers the end of input, such as tiny of CS:APP, would die of SIGPIPE where the
+/// connection is closed already.
 fn hear_out(mut socket: &TcpStream) {
     let (end, mut buffer) = (Instant::now() + FAREWELL, [0; 4096]);
     // Faults of a connection that is not needed any more.

@@ -59,8 +59,8 @@ pub trait Frames: Sized + Sync {
 
 /// Lines of up to this many bytes that end with `\n`, or with `\r\n`. A message is a line without
 /// its end; a reply gets a `\n`. A last line without its end is not answered, because it may be a
-/// part of a longer one. A line of HTTP closes the connection: otherwise a web page could post lines to
-/// the port from a browser on its machine.
+/// part of a longer one. A line of HTTP closes the connection: otherwise a web page could post
+/// lines to the port from a browser on its machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines(pub usize);
 

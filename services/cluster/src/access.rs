@@ -21,7 +21,7 @@ const USER: &str = "ETCDCTL_USER";
 const PASSWORD: &str = "ETCDCTL_PASSWORD";
 const PASSWORD_FILE: &str = "ETCDCTL_PASSWORD_FILE";
 
-/// What a node shows to the store.
+/// The credentials of a node for the store.
 #[derive(Clone, Default)]
 pub struct StoreAccess {
     pub(crate) tls: Option<TlsConfig>,

@@ -43,7 +43,7 @@ pub struct Etcd {
     agent: Agent,
     address: StoreAddress,
     access: Arc<StoreAccess>,
-    /// What the store gave for the password.
+    /// The token that the store gave in exchange for the password.
     token: Option<Token>,
     /// The member that is asked.
     at: usize,

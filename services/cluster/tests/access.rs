@@ -1,5 +1,5 @@
-//! A member of etcd that demands TLS, a certificate of the client and a password lets a node in that has
-//! them, and no other.
+//! A member of etcd that demands TLS, a certificate of the client and a password lets a node in
+//! that has them, and no other.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,8 +20,8 @@ fn certificates(folder: &Path) {
     for name in ["member", "client"] {
         openssl(&format!("req {key} -keyout {name}.key -out {name}.csr -subj /O=roundhouse"));
         openssl(&format!(
-            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san \
-             -out {name}.pem"
+            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+             -extfile san -out {name}.pem"
         ));
     }
 }
@@ -36,8 +36,8 @@ fn a_store_with_tls_and_a_password_is_entered() {
     let [client, peer] = [(); 2].map(|()| free_port());
     let url = format!("https://127.0.0.1:{client}");
     let words = format!(
-        "--log-level error --data-dir data --listen-client-urls {url} --advertise-client-urls {url} \
-         --listen-peer-urls http://127.0.0.1:{peer} --cert-file member.pem --key-file member.key \
+        "--log-level error --data-dir data --listen-client-urls {url} \
+         --advertise-client-urls {url} --listen-peer-urls http://127.0.0.1:{peer} --cert-file member.pem --key-file member.key \
          --client-cert-auth --trusted-ca-file ca.pem"
     );
     let mut etcd = Command::new("etcd");
