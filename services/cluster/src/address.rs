@@ -1,4 +1,4 @@
-//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`, or `etcds://` for TLS.
+//! The address of a market in a store: `etcd://HOST:PORT[,HOST:PORT...]/NAME`; `etcds://` for TLS.
 
 use std::str::FromStr;
 
