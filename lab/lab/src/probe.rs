@@ -59,8 +59,8 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     }
     if head.starts_with(b"HTTP/1.1 426") {
         return Err(format!(
-            "{address} answers HTTP with 426 (Upgrade Required): give the URL of its protocol, such \
-             as ws://{{address}}/"
+            "{address} answers HTTP with 426 (Upgrade Required): give the URL of its protocol, \
+             such as ws://{{address}}/"
         ));
     }
     if head.starts_with(b"HTTP/") {

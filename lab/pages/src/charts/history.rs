@@ -103,8 +103,8 @@ pub fn history(all: &[Past]) -> Option<Chart> {
         "xaxis": {"type": "category", "showticklabels": false, "gridcolor": "$grid"},
         "yaxis": {"type": "log", "automargin": true, "gridcolor": "$grid"},
     }});
-    let caption = "Ratios to the baseline, run by run; bars are 95 % intervals. Each was measured on \
-        one machine in one race, so ratios may be compared across days, and times may not.";
+    let caption = "Ratios to the baseline, run by run; bars are 95 % intervals. Each was measured \
+        on one machine in one race, so ratios may be compared across days, and times may not.";
     Some(chart("history", "The last runs".to_string(), caption, 320, &figure, table))
 }
 
