@@ -68,8 +68,9 @@ pub fn films() -> Option<&'static Path> {
 /// A running media server.
 #[derive(derive_more::Deref)]
 pub struct Server {
+    /// Its process.
     #[deref]
-    server: testkit::Server,
+    pub server: testkit::Server,
     /// Its URL, without a path.
     pub url: String,
 }
@@ -79,11 +80,6 @@ impl Server {
     #[track_caller]
     pub fn start(folder: &Path, args: &[&str]) -> Server {
         Server::start_by(&[], folder, &[&["--admin", "none"], args].concat())
-    }
-
-    /// Stops it, and returns its output.
-    pub fn stop(self) -> Ended {
-        self.server.stop()
     }
 
     /// The same with these words before the program.

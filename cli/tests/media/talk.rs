@@ -167,6 +167,6 @@ fn what_cannot_be_sent_is_left_out_and_named() {
         let head = talk.ask("DESCRIBE", &format!("{}/inside-ac3.mp4", server.url), "");
         assert!(head.starts_with("RTSP/1.0 200"), "{head}");
     }
-    let said = server.stop().err;
+    let said = server.server.stop().err;
     assert_eq!(said.matches("inside-ac3.mp4: left out: ac3").count(), 1, "{said}");
 }
