@@ -50,7 +50,7 @@ impl Checkouts {
         let room = room.context("cannot make a temporary folder")?;
         let present = Side { folder: here.to_path_buf(), title: "the present folder".to_string() };
         let sides = [Side { title: old, ..present.copy() }, present.copy()];
-        let mut all = Checkouts { sides, top, made: Vec::new(), room: room };
+        let mut all = Checkouts { sides, top, made: Vec::new(), room };
         if let Some(new) = new {
             all.sides[1].title = if new.is_empty() { "HEAD" } else { new }.to_string();
         }

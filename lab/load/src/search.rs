@@ -199,7 +199,7 @@ impl<F: FnMut(&Probe), R: FnMut(&Plan) -> Result<Report, Failure>> Search<F, R> 
         let depth = self.plan.model.depth();
         for repeat in 0..=REPEATS {
             let mut plan = self.plan.clone();
-            plan.model = Model::Open { rate, arrivals: arrivals.clone(), depth };
+            plan.model = Model::Open { rate, arrivals, depth };
             plan.seed = plan.seed.wrapping_add(self.probes.len() as u64);
             let report = (self.run)(&plan)?;
             let judged = judge(&report);

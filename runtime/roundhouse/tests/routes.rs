@@ -127,7 +127,7 @@ fn a_path_and_a_method_choose_the_function() {
         GET /none||404 Not Found|%|expected something that exists\n
         GET /bytes||202 Accepted|Content-Type: application/octet-stream^|\x00\xff
         GET /slow/5||200 OK|%|5";
-    check(&service(), &table);
+    check(&service(), table);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn errors_and_panics_are_500_and_the_connection_goes_on() {
         GET /panics||500 Internal Server Error|%|internal error\n
         GET /slow-panics||500 Internal Server Error|%|internal error\n
         GET /todo/7||200 OK|%|todo 7";
-    check(&service(), &table);
+    check(&service(), table);
 }
 
 #[test]
