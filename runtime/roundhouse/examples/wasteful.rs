@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Some(count) => count.trim_start_matches(':').parse().unwrap_or(20_000),
         None => 0,
     };
-    roundhouse::main(lines(move |_, reply| {
+    let wasteful = lines(move |_, reply| {
         match waste.as_str() {
             "calls" => {
                 for _ in 0..40 {
@@ -46,5 +46,6 @@ fn main() -> ExitCode {
             }
         }
         reply.put("done");
-    }))
+    });
+    roundhouse::main(wasteful.constant())
 }
