@@ -73,7 +73,8 @@ pub mod tests {
                 let line = line.split(" #").next().unwrap_or_default();
                 let words = shlex::split(line).unwrap_or_else(|| panic!("no words: {line}"));
                 // Each command of a line, without the variables before it.
-                let parts = words.split(|word| ["|", "&", "&&", ";"].contains(&word.as_str()));
+                let parts =
+                    words.split(|word| ["|", "||", "&", "&&", ";"].contains(&word.as_str()));
                 for part in parts {
                     let start = part.iter().position(|word| word.ends_with("roundhouse"));
                     let command =
