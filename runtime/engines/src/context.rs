@@ -119,8 +119,9 @@ impl WorkerContext<'_> {
         if self.slot().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
     }
 
-    /// Reports that the worker can accept connections.
+    /// Reports that the worker, which is this thread, can accept connections.
     pub fn ready(&self) {
+        self.id.enter();
         self.slot().set_state(SlotState::Ready);
         self.bell.ring();
     }

@@ -42,13 +42,15 @@ impl WorkerId {
         if bits >> SLOT_BITS == 0 { None } else { Some(WorkerId(bits)) }
     }
 
-    /// The worker that this thread works for, or a name that no worker has: each [`crate::Cx`] says
-    /// it, and helper threads have the name of their worker, which ends after them.
+    /// The worker that this thread works for, or a name that no worker has. Engines and the
+    /// simulator say it before a service is called; a helper thread has the name of its worker,
+    /// which ends after it.
     pub fn current() -> WorkerId {
         ME.get()
     }
 
     /// This thread works for this worker from now on.
+    #[inline]
     pub fn enter(self) {
         ME.set(self);
     }

@@ -124,7 +124,6 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
-        worker.enter();
         Cx { now, me, worker, state, effects, unsent: 0 }
     }
 

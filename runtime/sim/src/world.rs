@@ -277,6 +277,7 @@ impl<'a, S: Service> World<'a, S> {
         let peer = Peer::Net((local, port).into());
         let mut buffers = self.lend(runner);
         let who = &self.workers[runner];
+        who.id.enter();
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let conn = Conn::open(self.service, &cx, peer, &mut buffers);
         self.workers[runner].buffers = buffers;
@@ -359,6 +360,7 @@ impl<'a, S: Service> World<'a, S> {
         // Without the fault no number is drawn, so that seeds replay what they did before.
         let overloaded = self.faults.overloads > 0 && self.rng.chance(self.faults.overloads);
         who.effects.set_overloaded(overloaded);
+        who.id.enter();
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let mut context = Context {
             link: &mut self.callers[client].link,
@@ -457,6 +459,7 @@ impl<'a, S: Service> World<'a, S> {
 
     fn tick(&mut self) {
         let who = &self.workers[0];
+        who.id.enter();
         let cx = Cx::new(self.now, SessionId::NONE, who.id, self.state, &who.effects);
         if let Some(next) = self.service.tick(&cx) {
             let late = self.rng.span(self.faults.delay);

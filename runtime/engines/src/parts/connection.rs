@@ -129,6 +129,17 @@ impl<X> Connection<X> {
         }
     }
 
+    /// Counts the memory of a connection that holds much, or has held it; returns whether it does.
+    /// A small reply that is sent at once costs no count.
+    #[inline]
+    pub fn count_much(&mut self, context: &WorkerContext<'_>, now: Instant) -> bool {
+        if self.conn.held().max(self.held) <= HELD_FREE {
+            return false;
+        }
+        self.count_held(context, now);
+        self.holds_much()
+    }
+
     /// Whether the peer has been silent for so long, while the service waits for it, that it may
     /// have to leave a full server.
     pub fn is_silent(&self, now: Instant) -> bool {
@@ -146,8 +157,7 @@ impl<X> Connection<X> {
 
     /// Counts a connection that is closed because memory is short, if it is one.
     pub fn is_shed(&mut self, context: &WorkerContext<'_>, now: Instant) -> bool {
-        self.count_held(context, now);
-        if !self.holds_much() || !context.board.is_short() {
+        if !self.count_much(context, now) || !context.board.is_short() {
             return false;
         }
         context.board.judge_memory(now.ns());

@@ -55,6 +55,7 @@ impl<'a> Reception<'a> {
             self.next_tick = None;
         }
         if self.next_tick.is_some_and(|moment| moment <= now) {
+            self.me.enter();
             let cx = Cx::new(now, SessionId::NONE, self.me, &(), &self.effects);
             self.next_tick = common.service.tick(&cx);
             if self.effects.take_ring()

@@ -112,6 +112,7 @@ struct Turn<'a, 'd> {
 impl<'a, 'd> Turn<'a, 'd> {
     fn new(context: &'a WorkerContext<'d>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
         let now = context.now();
+        context.id.enter();
         context.turn(now); // A reload may have come while it waited.
         kept.served = kept.served % SessionId::GENERATION_MAX + 1;
         let id = SessionId::new(context.id.slot(), 0, kept.served);
@@ -197,13 +198,16 @@ impl<'a, 'd> Turn<'a, 'd> {
         self.await_memory();
         let cx = self.cx();
         self.connection.received(self.context, &cx, received, &self.kept.scratch);
-        self.connection.count_held(self.context, self.now);
+        self.connection.count_much(self.context, self.now);
     }
 
     /// Waits while the connections of all workers hold far more than the budget: a request that
     /// came during the wait for it may want much memory at once.
     fn await_memory(&mut self) {
-        while self.context.board.is_dire() && self.context.phase() < Phase::Forced {
+        while self.context.board.is_short()
+            && self.context.board.is_dire()
+            && self.context.phase() < Phase::Forced
+        {
             self.context.rest(Doing::Waiting);
             std::thread::sleep(SHORT_LOOK);
             self.now = self.context.now();
