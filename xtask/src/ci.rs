@@ -11,11 +11,15 @@ use crate::steps::{self, PROFILE};
 use crate::suites;
 
 use anyhow::Context;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time limit of the whole run on two cores; beyond it the last line complains.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
+
+/// A run that is longer hangs, so it ends as a failure: before a service that runs it gives up
+/// without a word.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// A step: its name and its function.
 type Step = (&'static str, fn() -> anyhow::Result<()>);
@@ -40,6 +44,12 @@ const STEPS: &[Step] = &[
 /// The first step that failed.
 pub fn run(_args: &[String]) -> anyhow::Result<()> {
     let start = Instant::now();
+    std::thread::spawn(|| {
+        std::thread::sleep(LIMIT);
+        eprintln!("ci: FAILED: not at its end after {}; these run:", steps::elapsed(LIMIT));
+        let _ = Command::new("ps").args(["-ww", "-eo", "pid,ppid,stat,etimes,args"]).status();
+        std::process::exit(1);
+    });
     for (name, body) in STEPS {
         if let Err(error) = steps::step(name, body) {
             eprintln!("ci: FAILED at `{name}` after {}", steps::elapsed(start.elapsed()));

@@ -8,6 +8,9 @@
 //!
 //! Tests that compare times or costs run alone: whole suites, and modules of others. Then several
 //! suites run at a time, the longest first, because most of their tests wait.
+//!
+//! A suite that does not end is killed with its servers. Its tests that still ran count as failed,
+//! and the list of processes at that moment shows what they waited for.
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, anyhow, bail};
@@ -15,9 +18,9 @@ use cargo_metadata::{Message, TargetKind};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// At most this many tests get a second try in one run; more failures are no accident.
 const SECOND_TRIES: usize = 3;
@@ -48,6 +51,12 @@ fn tests_a_core(suite: &str) -> Option<usize> {
         _ => None,
     }
 }
+
+/// A suite that runs longer hangs: twice the time of the longest one on two cores.
+const LIMIT: Duration = Duration::from_secs(12 * 60);
+
+/// The pause between two looks at a running suite.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Crates whose unit tests compute and do nothing else.
 const PURE: &[&str] = &[
@@ -150,7 +159,7 @@ fn at_once(streams: usize, suites: Vec<Suite>, folder: &Path) -> anyhow::Result<
     let run = |suite: Suite| {
         let start = Instant::now();
         let path = folder.join(format!("{}.txt", suite.name.replace("::", "-")));
-        let outcome = once(&suite, &path)?;
+        let outcome = once(&suite, &path, LIMIT)?;
         let mark = if outcome.ok { "ok" } else { "FAILED" };
         let took = steps::elapsed(start.elapsed());
         eprintln!("   {:<28} {mark:<6} {:>5} tests {took:>12}", suite.name, outcome.passed);
@@ -230,8 +239,8 @@ fn command(suite: &Suite) -> Command {
     command
 }
 
-/// Runs a suite with its output in `path`.
-fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
+/// Runs a suite for at most `limit`, with its output in `path`.
+fn once(suite: &Suite, path: &Path, limit: Duration) -> anyhow::Result<Outcome> {
     let mut command = command(suite);
     command.args(["--skip", RARE]).args(&suite.chosen);
     if let Some(each) = tests_a_core(&suite.name) {
@@ -240,14 +249,66 @@ fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
     }
     let file = File::create(path).context("a file for the output of a test")?;
     let both = file.try_clone().context("a file for the output of a test")?;
-    let status = command.stdout(file).stderr(both).status().context("start a test")?;
+    let mut child = command.stdout(file).stderr(both).spawn().context("start a test")?;
+    let (status, processes) = end_within(limit, &mut child)?;
     let output = std::fs::read(path).context("the output of a test")?;
     let output = String::from_utf8_lossy(&output);
-    Ok(Outcome {
+    let mut outcome = Outcome {
         ok: status.success(),
         passed: output.lines().filter_map(passed).sum(),
         failed: output.lines().filter_map(failure).map(str::to_owned).collect(),
         excerpt: if status.success() { String::new() } else { excerpt(&output) },
+    };
+    if let Some(processes) = processes {
+        outcome.failed.extend(running(&output).map(str::to_owned));
+        let limit = steps::elapsed(limit);
+        outcome.excerpt += &format!("\nci: hung after {limit}, beside these:\n{processes}");
+    }
+    Ok(outcome)
+}
+
+/// Waits for the end of a suite, which `limit` brings about: then with [`end_hung`]'s list.
+fn end_within(limit: Duration, child: &mut Child) -> anyhow::Result<(ExitStatus, Option<String>)> {
+    let start = Instant::now();
+    let mut processes = None;
+    loop {
+        if let Some(status) = child.try_wait().context("wait for a test")? {
+            return Ok((status, processes));
+        }
+        if start.elapsed() > limit && processes.is_none() {
+            processes = Some(end_hung(child.id())?);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Kills a suite and its descendants. Returns a list of all processes as they were before.
+fn end_hung(suite: u32) -> anyhow::Result<String> {
+    let columns = "pid,ppid,stat,wchan:24,etimes,rss,args";
+    let list = Command::new("ps").args(["-ww", "-eo", columns]).output().context("start ps(1)")?;
+    let mut pids = vec![suite.to_string()];
+    for at in 0.. {
+        let Some(pid) = pids.get(at) else { break };
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("children")));
+        let children: Vec<String> =
+            children.flat_map(|it| it.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+        pids.extend(children.into_iter().filter(|it| !it.is_empty()));
+    }
+    // Some may have ended meanwhile.
+    let _ = Command::new("kill").arg("-KILL").args(&pids).stderr(Stdio::null()).status();
+    Ok(String::from_utf8_lossy(&list.stdout).into_owned())
+}
+
+/// The tests that ran for more than a minute and did not end, by the test binary's own notice.
+fn running(output: &str) -> impl Iterator<Item = &str> {
+    let slow = output.lines().filter_map(|line| {
+        let (name, _) = line.strip_prefix("test ")?.split_once(" has been running for over")?;
+        Some(name)
+    });
+    slow.filter(|name| {
+        let end = format!("test {name} ... ");
+        !output.lines().any(|line| line.starts_with(&end))
     })
 }
 
@@ -271,7 +332,11 @@ fn passed(line: &str) -> Option<u64> {
 
 /// Whether a test passes when it runs alone.
 fn again(suite: &Suite, name: &str) -> anyhow::Result<bool> {
-    let status = command(suite).args([name, "--exact"]).status().context("start a test")?;
+    let mut child = command(suite).args([name, "--exact"]).spawn().context("start a test")?;
+    let (status, processes) = end_within(LIMIT, &mut child)?;
+    if let Some(list) = processes {
+        eprintln!("ci: `{name}` hung, beside these:\n{list}");
+    }
     Ok(status.success())
 }
 
@@ -313,7 +378,7 @@ mod tests {
                    echo failures:; echo 'b panicked' >&2; exit 1";
         let suite = script(&folder, &format!("{alone}\n{all}"));
         let path = folder.path().join("output");
-        let outcome = once(&suite, &path).unwrap();
+        let outcome = once(&suite, &path, LIMIT).unwrap();
         let excerpt = "failures:\nb panicked".to_owned();
         let failed = vec!["b".to_owned()];
         assert_eq!(outcome, Outcome { ok: false, passed: 0, failed, excerpt });
@@ -321,6 +386,28 @@ mod tests {
         assert!(kept.starts_with("test a ... ok\ntest b ... FAILED\n"), "{kept}");
         assert!(again(&suite, "b").unwrap(), "alone it passes");
         assert!(!again(&suite, "a").unwrap(), "this one does not");
+    }
+
+    #[test]
+    fn a_suite_that_hangs_is_killed_with_its_children_and_its_test_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let notice = |name: &str| format!("test {name} has been running for over 60 seconds");
+        let suite = script(
+            &folder,
+            &format!(
+                "echo '{}'; echo '{}'; echo 'test b ... ok'\nsleep 1234.5 & sleep 1234.5",
+                notice("a"),
+                notice("b")
+            ),
+        );
+        let limit = Duration::from_millis(500);
+        let outcome = once(&suite, &folder.path().join("output"), limit).unwrap();
+        assert_eq!((outcome.ok, outcome.failed), (false, vec!["a".to_owned()]));
+        assert_eq!(outcome.excerpt.matches("sleep 1234.5").count(), 2, "{}", outcome.excerpt);
+        let list = Command::new("ps").args(["-eo", "stat,args"]).output().unwrap().stdout;
+        let list = String::from_utf8_lossy(&list).into_owned();
+        let mut alive = list.lines().filter(|line| !line.starts_with('Z'));
+        assert!(!alive.any(|line| line.contains("sleep 1234.5")), "{list}");
     }
 
     #[test]

@@ -174,7 +174,10 @@ impl Out {
     #[inline]
     pub fn held(&self) -> usize {
         let own = |part: &Part| if let Part::Bytes(bytes) = part { bytes.len() } else { 0 };
-        let parts: usize = self.parts.iter().map(own).sum();
+        let parts: usize = match self.sealed {
+            0 => 0,
+            _ => self.parts.iter().map(own).sum(),
+        };
         parts + self.tail.len() + self.flying + self.kept
     }
 

@@ -128,16 +128,20 @@ impl<'a, 'd> Turn<'a, 'd> {
         loop {
             self.work_and_send();
             self.context.carry_out_effects();
-            let wants = self.connection.conn.wants();
+            let mut wants = self.connection.conn.wants();
             if wants.close {
                 break;
             }
-            match self.context.phase() {
-                Phase::Starting | Phase::Ready | Phase::Leaving => {}
-                Phase::Draining => self.connection.conn.last_call(self.now, self.connection.active),
-                Phase::Forced | Phase::Done => self.connection.conn.abort(Closed::Forced),
+            let phase = self.context.phase();
+            if phase >= Phase::Draining {
+                match phase {
+                    Phase::Draining => {
+                        self.connection.conn.last_call(self.now, self.connection.active);
+                    }
+                    _ => self.connection.conn.abort(Closed::Forced),
+                }
+                wants = self.connection.conn.wants();
             }
-            let wants = self.connection.conn.wants();
             if wants.close || wants.write || wants.job || wants.look {
                 continue;
             }
@@ -153,8 +157,8 @@ impl<'a, 'd> Turn<'a, 'd> {
     /// Waits for input, or for the session's own deadline, at most [`WAIT`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
         self.connection.conn.lend(&mut self.kept.buffers);
-        let soonest = [wake, self.kept.next_tick].into_iter().flatten().min();
-        let timeout = soonest.map_or(WAIT, |moment| moment.since(self.now).min(WAIT));
+        let [wakes, ticks] = [wake, self.kept.next_tick].map(|it| it.unwrap_or(Instant::NEVER));
+        let timeout = wakes.min(ticks).since(self.now).min(WAIT);
         if !self.connection.may_receive(self.context, self.now) {
             self.context.rest(Doing::Waiting);
             std::thread::sleep(SHORT_LOOK.min(timeout));
@@ -247,7 +251,7 @@ impl<'a, 'd> Turn<'a, 'd> {
 
     /// Ends the session if memory is short and it is of least use.
     fn shed(&mut self) {
-        if self.connection.is_shed(self.context, self.now) {
+        if self.context.board.is_short() && self.connection.is_shed(self.context, self.now) {
             self.connection.conn.abort(Closed::Shed);
         }
     }
@@ -260,6 +264,7 @@ impl<'a, 'd> Turn<'a, 'd> {
         if self.context.phase() >= Phase::Forced {
             self.connection.conn.abort(Closed::Forced);
         }
+        self.connection.count_much(self.context, self.now);
         self.shed();
         if self.now < self.look {
             return;
