@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Err(why) => return Ok(usage("race", &why)),
     };
     let program = exe.display().to_string();
-    // An engine that refuses a service of one's own is a row, but the baseline must be measured.
+    // An engine that refuses the service is a row, but the baseline must be measured.
     let counts = |arm: &&Arm| args.own.service.is_none() || arm.name == plan.baseline;
     let foreign = plan.arms.iter().filter(|arm| arm.command.first() != Some(&program));
     let foreign = Foreign {

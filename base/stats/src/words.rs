@@ -44,19 +44,26 @@ pub fn columns(text: &str) -> usize {
 }
 
 /// `text` with each line broken at blanks to at most `width` columns; what follows a break is
-/// indented by `indent`. A longer word stands alone.
+/// indented by `indent`. A longer word stands alone; a percent sign stays with its number.
 pub fn folded(text: &str, width: usize, indent: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         let mut now = String::new();
-        // Blanks belong to the word after them, so those inside a line stay as they are.
+        // A word keeps the blanks after it, so those inside a line stay as they are.
+        let mut words: Vec<String> = Vec::new();
         for word in line.split_inclusive(' ') {
+            match words.last_mut() {
+                Some(number) if word.starts_with('%') => number.push_str(word),
+                _ => words.push(word.to_owned()),
+            }
+        }
+        for word in words {
             let wide = columns(&now) + columns(word.trim_end());
             if wide > width && !now.trim().is_empty() {
                 lines.push(now.trim_end().to_string());
                 now = " ".repeat(indent);
             }
-            now.push_str(word);
+            now.push_str(&word);
         }
         lines.push(now.trim_end().to_string());
     }
@@ -245,6 +252,7 @@ mod tests {
     #[test]
     fn lines_are_folded_by_columns() {
         check(folded("한글 가나다 라", 9, 2), "한글\n  가나다\n  라");
+        check(folded("costs 6.08 % more", 10, 2), "costs\n  6.08 %\n  more");
         assert_eq!(columns("한글 a"), 6);
     }
 

@@ -51,7 +51,7 @@ pub struct GradeOptions {
     /// The trials and their points.
     #[arg(skip)]
     pub weights: Weights,
-    /// Why the server has no network of its own; empty if it has.
+    /// Why the server has no separate network; empty if it has one.
     #[arg(skip)]
     pub not_isolated: String,
 }

@@ -182,7 +182,7 @@ impl Shape {
         if self.container.is_per_connection() {
             if self.workers > 0 {
                 return refuse(format!(
-                    "each connection has a worker of its own, found --workers {}: say \
+                    "each connection has a separate worker, found --workers {}: say \
                      --max-connections {0}",
                     self.workers
                 ));

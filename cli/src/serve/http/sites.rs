@@ -62,7 +62,7 @@ impl FromStr for SiteArg {
 }
 
 impl SiteArg {
-    /// Its certificate, if it has one of its own.
+    /// Its certificate, if it differs from the server's.
     pub fn key_files(&self) -> Option<KeyFiles> {
         let (cert, key) = self.cert.clone().zip(self.key.clone())?;
         Some(KeyFiles { names: self.names.clone(), cert, key })

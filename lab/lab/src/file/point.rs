@@ -75,7 +75,7 @@ pub struct PointSpec {
     pub windows: Option<u32>,
     /// Further arguments for the generator.
     pub load: Vec<String>,
-    /// The path that `http` arms are asked for in place of their own.
+    /// The path that `http` arms serve at this point, instead of the path of their row.
     pub path: Option<String>,
     /// Files that its trials find in `{dir}`.
     pub file: Vec<FileSpec>,

@@ -41,7 +41,7 @@ pub struct LoadPoint {
     /// Further arguments for the generator.
     #[serde(default)]
     pub load: Vec<String>,
-    /// The path that `http` arms are asked for in place of their own; empty = their own.
+    /// The path that `http` arms serve at this point; empty = the path of their row.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Files in the `{dir}` of its trials, next to those of the plan and of the arm.

@@ -1,4 +1,4 @@
-//! Receivers of media that arrive without a request: one or thousands, at ports of their own or in
+//! Receivers of media that arrive without a request: one or thousands, at separate ports or in
 //! a multicast group.
 
 use std::io;

@@ -142,7 +142,7 @@ const COLUMNS: &[Column] = &[
         it.median(Metric::Recovery).map(|ms| words::time(ms * 1e6))
     }),
     ("mean", Some("percentile"), |it| {
-        // Races of earlier versions have no mean of their own; by Little's law.
+        // Races of earlier versions have no mean; by Little's law.
         let mean = it
             .median(Metric::Mean)
             .or_else(|| Some(it.in_flight? / it.median(Metric::Throughput)? * 1e9));

@@ -25,7 +25,7 @@ pub struct HttpOptions {
     pub in_order: bool,
     /// Header fields of every request; they replace those of the same name, `Host` among them.
     pub headers: Vec<(String, String)>,
-    /// The body of requests that have none of their own.
+    /// The body of requests without one.
     pub body: Vec<u8>,
     /// The expected replies.
     pub wanted: Expectation,
