@@ -53,8 +53,9 @@ pub struct Args {
     /// A file begins again when it ends, for each client by itself
     #[arg(long = "loop")]
     repeat: bool,
-    /// Require this name and password (Digest)
-    #[arg(long, value_name = "USER:PASSWORD")]
+    /// Require this name and password (Digest), or those of a file's first line, which no list of
+    /// processes shows
+    #[arg(long, value_name = "NAME:PASSWORD|@FILE")]
     user: Option<UserFlag>,
     /// End a session without request or report for this long
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
@@ -134,12 +135,8 @@ impl FromStr for UserFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<UserFlag, String> {
-        match text.split_once(':') {
-            Some((user, password)) if !user.is_empty() => {
-                Ok(UserFlag(Credentials { user: user.to_owned(), password: password.to_owned() }))
-            }
-            _ => Err("expected USER:PASSWORD, found no name or no colon".to_owned()),
-        }
+        let (user, password) = tools::play::login(text).map_err(|error| format!("{error:#}"))?;
+        Ok(UserFlag(Credentials { user, password }))
     }
 }
 

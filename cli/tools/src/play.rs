@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
 use language::eprintln;
 use load::listen::{
@@ -59,8 +59,8 @@ pub struct Args {
     /// Where to begin in the media
     #[arg(long, alias = "from", default_value = "0s", value_parser = span, value_name = "TIME")]
     pub start: Duration,
-    /// User name and password
-    #[arg(long, value_name = "NAME:PASSWORD")]
+    /// User name and password, or a file whose first line has them, which no list of processes shows
+    #[arg(long, value_name = "NAME:PASSWORD|@FILE")]
     pub user: Option<String>,
     /// Print one JSON document instead of tables
     #[arg(long)]
@@ -139,12 +139,25 @@ fn resolve(place: &str, is_rtsp: bool) -> Result<SocketAddr> {
     Ok(if is_rtsp { sys::resolve::answering(&all).unwrap_or(all[0]) } else { all[0] })
 }
 
+/// The name and password of `--user`: the text itself, or the first line of a file after an `@`.
+///
+/// # Errors
+/// A file that cannot be read; no name or no colon. No error shows the text.
+pub fn login(text: &str) -> Result<(String, String)> {
+    let line = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).with_context(|| {
+            format!("cannot read {path}: expected a file whose first line is NAME:PASSWORD")
+        })?,
+        None => text.to_owned(),
+    };
+    match line.lines().next().unwrap_or_default().split_once(':') {
+        Some((name, password)) if !name.is_empty() => Ok((name.to_owned(), password.to_owned())),
+        _ => bail!("expected NAME:PASSWORD, found no name or no colon"),
+    }
+}
+
 fn ask(args: &Args, address: SocketAddr) -> Result<ListenPlan> {
-    let login = args.user.as_deref().map(|user| {
-        let pair = user.split_once(':');
-        let (name, password) = pair.ok_or_else(|| anyhow!("expected NAME:PASSWORD"))?;
-        Ok::<_, anyhow::Error>((name.to_owned(), password.to_owned()))
-    });
+    let login = args.user.as_deref().map(login);
     let lower = match args.interface {
         _ if args.tcp || args.url.starts_with("rtspt") => Transport::Connection,
         interface if args.multicast => Transport::Group(interface.unwrap_or(Ipv4Addr::UNSPECIFIED)),

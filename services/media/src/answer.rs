@@ -66,6 +66,10 @@ impl Asked<'_> {
     }
 }
 
+/// The number of wrong passwords that ends a connection, so that guessing costs connections, which are counted
+/// and bounded.
+const WRONG_PASSWORDS_MAX: u8 = 3;
+
 /// Why a title is not available.
 enum Lack<F> {
     /// The file has to be read first.
@@ -106,11 +110,16 @@ impl<B: Platform> Media<B> {
         }
         if let Some(credentials) = &self.options.credentials
             && request.method != "OPTIONS"
-            && let Err(challenge) = digest::check(credentials, &self.secret, cx.now, request)
+            && let Err(refusal) =
+                digest::check(credentials, &self.secret, (cx.now, session.peer), request)
         {
             let reply = asked.reply(Status::UNAUTHORIZED);
-            reply.field("WWW-Authenticate", challenge).finish(&[], out.bytes());
-            return After::Next;
+            reply.field("WWW-Authenticate", refusal.challenge).finish(&[], out.bytes());
+            session.wrong_passwords += u8::from(refusal.is_wrong);
+            return match session.wrong_passwords {
+                WRONG_PASSWORDS_MAX.. => After::Close,
+                _ => After::Next,
+            };
         }
         self.act(cx, session, &asked, out)
     }

@@ -1,7 +1,8 @@
 //! Digest authentication (RFC 2617) without stored nonces: a nonce holds the time at which it was
-//! made and a proof that this server made it.
+//! made and a proof that this server made it for a client of this address. So another host cannot
+//! use an answer that it has seen.
 
-use seam::Instant;
+use seam::{Instant, Peer};
 use wire::rtsp::{Authorization, Challenge, Request};
 
 use super::options::Credentials;
@@ -12,34 +13,50 @@ const NONCE_S: u64 = 300;
 /// The realm.
 const REALM: &str = "roundhouse";
 
-/// Checks the credentials of a request. If they do not suffice, returns the value of
-/// `WWW-Authenticate`.
+/// The refusal of a request.
+pub struct Refusal {
+    /// The value of `WWW-Authenticate`.
+    pub challenge: String,
+    /// Whether the client answered a challenge of ours with a wrong name or password.
+    pub is_wrong: bool,
+}
+
+/// Checks the credentials of a request from `peer`.
 pub fn check(
     credentials: &Credentials,
     secret: &Secret,
-    now: Instant,
+    (now, peer): (Instant, Peer),
     request: &Request<'_>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let second = now.ns() / 1_000_000_000;
-    let fresh = nonce(secret, second);
-    let challenge = |stale| Challenge { realm: REALM, nonce: &fresh, stale }.value();
+    let fresh = nonce(secret, second, peer);
+    let refuse = |stale, is_wrong| {
+        let challenge = Challenge { realm: REALM, nonce: &fresh, stale }.value();
+        Err(Refusal { challenge, is_wrong })
+    };
     let answer = request.field("Authorization").and_then(Authorization::read);
-    let Some(answer) = answer else { return Err(challenge(false)) };
+    let Some(answer) = answer else { return refuse(false, false) };
     let made = answer.nonce.split('-').next().and_then(|second| second.parse().ok()).unwrap_or(0);
-    let is_right = answer.nonce == nonce(secret, made)
-        && answer.realm == REALM
+    if answer.nonce != nonce(secret, made, peer) {
+        return refuse(false, false);
+    }
+    let is_right = answer.realm == REALM
         && answer.user == credentials.user
         && is_asked(&answer.uri, request.target)
         && answer.proves(&credentials.password, request.method);
     match is_right {
-        false => Err(challenge(false)),
-        true if made > second || second - made > NONCE_S => Err(challenge(true)),
+        false => refuse(false, true),
+        true if made > second || second - made > NONCE_S => refuse(true, false),
         true => Ok(()),
     }
 }
 
-fn nonce(secret: &Secret, second: u64) -> String {
-    format!("{second}-{}", secret.word(&format!("nonce {second}")))
+fn nonce(secret: &Secret, second: u64, peer: Peer) -> String {
+    let address = match peer {
+        Peer::Net(address) => address.ip().to_string(),
+        Peer::Local => String::new(),
+    };
+    format!("{second}-{}", secret.word(&format!("nonce {second} {address}")))
 }
 
 /// Whether `uri` names the target. Players send the presentation's URL for a track, and the

@@ -47,6 +47,8 @@ pub struct Session<F> {
     pub(super) peer: Peer,
     /// When the client last sent a request, a response or a report.
     heard: Instant,
+    /// How often the client gave a wrong password.
+    pub(super) wrong_passwords: u8,
     pub(super) presentation: Option<Box<Presentation<F>>>,
     /// The result of the last job, until the request that wanted it has been answered.
     pub(super) found: Option<(String, Loaded<F>)>,
@@ -94,6 +96,8 @@ enum Back<F> {
 pub(super) enum After<F> {
     /// The next request.
     Next,
+    /// The end of the connection, after the reply.
+    Close,
     /// The same request again, after this job.
     Job(Job<F>),
 }
@@ -195,6 +199,10 @@ impl<B: Platform> Media<B> {
             };
             match after {
                 After::Next => used += len,
+                After::Close => {
+                    cx.note(|line| line.push_str("too many wrong passwords"));
+                    return Step::close(input.len());
+                }
                 After::Job(job) => return Step::offload(used, job),
             }
         }
@@ -391,7 +399,7 @@ impl<B: Platform> Service for Media<B> {
     }
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
-        Session { peer, heard: cx.now, presentation: None, found: None }
+        Session { peer, heard: cx.now, wrong_passwords: 0, presentation: None, found: None }
     }
 
     fn step(

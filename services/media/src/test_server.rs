@@ -62,7 +62,12 @@ const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 impl<'a> Guest<'a> {
     /// A client that has just connected.
     pub fn new(media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
-        let talk = Talk::at(BEGIN, Peer::Net(PEER.into()), media, orders);
+        Guest::from(Peer::Net(PEER.into()), media, orders)
+    }
+
+    /// A client of this address.
+    pub fn from(peer: Peer, media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
+        let talk = Talk::at(BEGIN, peer, media, orders);
         Guest { talk: Some(talk), now: BEGIN, sip: usize::MAX }
     }
 

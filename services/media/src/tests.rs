@@ -241,6 +241,17 @@ fn who_does_not_know_the_password_sees_nothing() {
     assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("guess", "DESCRIBE"))), "401");
     assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"))), "200");
     assert_eq!(code(&guest.ask("DESCRIBE", "rtsp://h/l.wav", &proof("secret", "DESCRIBE"))), "401");
+    // Another address cannot use an answer that it has seen.
+    let elsewhere = Peer::Net(([10, 0, 0, 8], 40_000).into());
+    let mut thief = Guest::from(elsewhere, &media, &orders);
+    let answer = thief.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"));
+    assert_eq!(code(&answer), "401");
+    // Guessing costs connections.
+    let mut guesser = Guest::new(&media, &orders);
+    for is_last in [false, false, true] {
+        assert_eq!(code(&guesser.ask("DESCRIBE", URL, &proof("guess", "DESCRIBE"))), "401");
+        assert_eq!(guesser.is_open(), !is_last);
+    }
     // Keep-alives, so that the connection outlives the nonce.
     for _ in 0..6 {
         guest.pass(Duration::from_secs(55));
