@@ -262,7 +262,7 @@ fn once(suite: &Suite, path: &Path, limit: Duration) -> anyhow::Result<Outcome> 
     if let Some(processes) = processes {
         outcome.failed.extend(running(&output).map(str::to_owned));
         let limit = steps::elapsed(limit);
-        outcome.excerpt += &format!("\nci: hung after {limit}, beside these:\n{processes}");
+        outcome.excerpt += &format!("\nci: hung after {limit}; all processes:\n{processes}");
     }
     Ok(outcome)
 }
@@ -335,7 +335,7 @@ fn again(suite: &Suite, name: &str) -> anyhow::Result<bool> {
     let mut child = command(suite).args([name, "--exact"]).spawn().context("start a test")?;
     let (status, processes) = end_within(LIMIT, &mut child)?;
     if let Some(list) = processes {
-        eprintln!("ci: `{name}` hung, beside these:\n{list}");
+        eprintln!("ci: `{name}` hung; all processes:\n{list}");
     }
     Ok(status.success())
 }

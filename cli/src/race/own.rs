@@ -1,4 +1,4 @@
-//! A race of your own service: its program on one engine after another.
+//! A race of a user's service: the program on one engine after another.
 
 use anyhow::Result;
 use engines::PRESETS;

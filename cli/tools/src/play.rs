@@ -59,7 +59,8 @@ pub struct Args {
     /// Where to begin in the media
     #[arg(long, alias = "from", default_value = "0s", value_parser = span, value_name = "TIME")]
     pub start: Duration,
-    /// User name and password, or a file whose first line has them, which no list of processes shows
+    /// User name and password, or a file whose first line has them, which no list of processes
+    /// shows
     #[arg(long, value_name = "NAME:PASSWORD|@FILE")]
     pub user: Option<String>,
     /// Print one JSON document instead of tables

@@ -44,6 +44,12 @@ pub const PORT_FILE_BYTES: usize = 4 * SEND_BYTES;
 pub const EVENTS: usize = 256;
 /// Connections that one turn accepts before it serves the others.
 pub const ACCEPTS: usize = 64;
+/// For this long after its start an idle ring looks for connections of which the kernel told the
+/// ring of a killed worker: a kernel takes a ring apart up to tens of milliseconds after the end of
+/// its process.
+pub const RING_YOUTH: Duration = Duration::from_secs(2);
+/// The interval between these looks.
+pub const RING_LOOK: Duration = Duration::from_millis(50);
 /// Sessions that one turn checks for being overdue: this takes about 0.1 ms, during which all
 /// others wait.
 pub const SWEEP_SESSIONS: usize = 256;

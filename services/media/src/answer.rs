@@ -66,8 +66,8 @@ impl Asked<'_> {
     }
 }
 
-/// The number of wrong passwords that ends a connection, so that guessing costs connections, which are counted
-/// and bounded.
+/// The number of wrong passwords that ends a connection: guessing costs connections, which are
+/// counted and bounded.
 const WRONG_PASSWORDS_MAX: u8 = 3;
 
 /// Why a title is not available.
@@ -110,12 +110,12 @@ impl<B: Platform> Media<B> {
         }
         if let Some(credentials) = &self.options.credentials
             && request.method != "OPTIONS"
-            && let Err(refusal) =
+            && let Err(unproven) =
                 digest::check(credentials, &self.secret, (cx.now, session.peer), request)
         {
             let reply = asked.reply(Status::UNAUTHORIZED);
-            reply.field("WWW-Authenticate", refusal.challenge).finish(&[], out.bytes());
-            session.wrong_passwords += u8::from(refusal.is_wrong);
+            reply.field("WWW-Authenticate", unproven.challenge).finish(&[], out.bytes());
+            session.wrong_passwords += u8::from(unproven.is_wrong);
             return match session.wrong_passwords {
                 WRONG_PASSWORDS_MAX.. => After::Close,
                 _ => After::Next,

@@ -14,7 +14,7 @@ const NONCE_S: u64 = 300;
 const REALM: &str = "roundhouse";
 
 /// The refusal of a request.
-pub struct Refusal {
+pub struct Unproven {
     /// The value of `WWW-Authenticate`.
     pub challenge: String,
     /// Whether the client answered a challenge of ours with a wrong name or password.
@@ -27,12 +27,12 @@ pub fn check(
     secret: &Secret,
     (now, peer): (Instant, Peer),
     request: &Request<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), Unproven> {
     let second = now.ns() / 1_000_000_000;
     let fresh = nonce(secret, second, peer);
     let refuse = |stale, is_wrong| {
         let challenge = Challenge { realm: REALM, nonce: &fresh, stale }.value();
-        Err(Refusal { challenge, is_wrong })
+        Err(Unproven { challenge, is_wrong })
     };
     let answer = request.field("Authorization").and_then(Authorization::read);
     let Some(answer) = answer else { return refuse(false, false) };

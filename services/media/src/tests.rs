@@ -242,10 +242,8 @@ fn who_does_not_know_the_password_sees_nothing() {
     assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"))), "200");
     assert_eq!(code(&guest.ask("DESCRIBE", "rtsp://h/l.wav", &proof("secret", "DESCRIBE"))), "401");
     // Another address cannot use an answer that it has seen.
-    let elsewhere = Peer::Net(([10, 0, 0, 8], 40_000).into());
-    let mut thief = Guest::from(elsewhere, &media, &orders);
-    let answer = thief.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"));
-    assert_eq!(code(&answer), "401");
+    let mut thief = Guest::from(seam::Peer::Net(([10, 0, 0, 8], 40_000).into()), &media, &orders);
+    assert_eq!(code(&thief.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"))), "401");
     // Guessing costs connections.
     let mut guesser = Guest::new(&media, &orders);
     for is_last in [false, false, true] {
@@ -592,10 +590,8 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
 fn a_film_that_many_want_at_once_is_read_once() {
     let media = Media::new(options(), files(true));
     let orders = orders();
-    let ask = || match media.work(&orders, Job::Load("l.wav".to_owned())).title() {
-        Ok(title) => title,
-        Err(trouble) => panic!("{trouble:?}"),
-    };
+    let job = || Job::Load("l.wav".to_owned());
+    let ask = || media.work(&orders, job()).title().expect("a plan");
     let titles: Vec<_> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
         asking.into_iter().map(|it| it.join().expect("no panic")).collect()

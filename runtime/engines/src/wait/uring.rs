@@ -33,6 +33,7 @@ use self::ring_loop::{Mover, Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers;
+use crate::limits::{RING_LOOK, RING_YOUTH};
 use crate::member::Member;
 use crate::parts::connection::Connection;
 use crate::parts::event_loop::{At, EventLoop};
@@ -66,7 +67,9 @@ impl Mechanism for Rings {
                 again: VecDeque::new(),
                 scratch: Vec::new(),
             };
-            let mut this = RingLoop { event_loop: EventLoop::new(context), accepting, mover };
+            let young_until = context.now() + RING_YOUTH;
+            let event_loop = EventLoop::new(context);
+            let mut this = RingLoop { event_loop, accepting, mover, young_until };
             this.run().map_err(Fault::Wait)
         })
     }
@@ -83,9 +86,17 @@ impl RingLoop<'_> {
         loop {
             self.event_loop.end_turn();
             let is_idle = self.mover.again.is_empty();
-            let timeout = if is_idle { self.event_loop.timeout() } else { Some(Duration::ZERO) };
+            let mut timeout =
+                if is_idle { self.event_loop.timeout() } else { Some(Duration::ZERO) };
+            let is_young = self.event_loop.now < self.young_until;
+            if is_young {
+                timeout = Some(timeout.unwrap_or(RING_LOOK).min(RING_LOOK));
+            }
             self.mover.ring.wait(timeout, &mut batch)?;
             self.event_loop.begin_turn();
+            if is_young && batch.is_empty() {
+                self.accepting.retry(context, &mut self.mover.ring);
+            }
             for raw in batch.drain(..) {
                 let completion = self.mover.ring.completion(&raw);
                 self.complete(completion);

@@ -145,6 +145,19 @@ impl Accepting {
         self.armed = Some((armed, how));
     }
 
+    /// Takes a connection of which the kernel told no living ring, with the accept to arm again.
+    ///
+    /// The kernel wakes one accept for each connection, and that may be one of a killed worker,
+    /// whose ring still exists. An accept that is armed while a connection waits takes it at once.
+    pub fn retry(&mut self, context: &WorkerContext<'_>, ring: &mut Uring) {
+        if let Some((armed, _)) = self.armed
+            && !self.stopping
+            && socket::has_queue(context.listener)
+        {
+            self.apply(context, AcceptChange::Stop(armed), ring);
+        }
+    }
+
     /// Handles the completion of an accept; `more`: it stays armed.
     pub fn accepted(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seam::SessionId;
+use seam::{Instant, SessionId};
 use sys::uring::{Receive, Uring};
 
 use crate::helpers::Helpers;
@@ -30,6 +30,8 @@ pub(super) struct RingLoop<'a> {
     pub event_loop: EventLoop<'a, Ops>,
     pub accepting: Accepting,
     pub mover: Mover<'a>,
+    /// The end of [`RING_YOUTH`](crate::limits::RING_YOUTH).
+    pub young_until: Instant,
 }
 
 /// The means to move the bytes of a session, apart from the sessions.
