@@ -131,6 +131,10 @@ impl<T: Sync> StateStore<()> for BoundStore<'_, T> {
         self.store.save(self.state)
     }
 
+    fn end(&mut self) {
+        self.store.end();
+    }
+
     fn every(&self) -> Option<Duration> {
         self.store.every()
     }

@@ -97,6 +97,9 @@ pub trait StateStore<T>: Send {
         Ok(())
     }
 
+    /// The server has ended and no successor continues with the state: nobody changes it any more.
+    fn end(&mut self) {}
+
     /// The interval between saves; the server also saves after the last disconnect and at the end.
     fn every(&self) -> Option<Duration> {
         None

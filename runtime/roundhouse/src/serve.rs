@@ -21,8 +21,8 @@ use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
 use engines::{
-    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Refused, Renew, Report, Shape,
-    Started,
+    Admin, Assets, Control, Fault, Handover, Host, Refused, Renew, Report, Shape, Started,
+    StateStore,
 };
 use memory::Region;
 use seam::{Service, Share};
@@ -32,6 +32,8 @@ use wire::websocket::WebSocketOptions;
 
 /// The port of a program without `--port`.
 const PORT: u16 = 7000;
+/// The interval of looks whether a server before has left.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Serves `service` as a program, with every flag of `roundhouse serve`: parses the command line,
 /// prints one line of JSON when the server is ready, and serves until it is stopped.
@@ -278,9 +280,15 @@ impl<S: Service + Send + 'static> Server<S> {
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
         let websocket = websocket.or_else(|| self.websocket.clone());
         let beside = Beside::default();
-        let served = flags.run_layered(&shape, &instance, websocket, beside, &mut NoStateStore);
+        let mut end = End::default();
+        let served = flags.run_layered(&shape, &instance, websocket, beside, &mut end);
         let code =
             served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))?;
+        let kept = kept.filter(|_| end.is_last);
+        // A server before that still drains changes the state.
+        while kept.is_some() && handover.is_some_and(|handover| handover.predecessor().is_some()) {
+            std::thread::sleep(LOOK);
+        }
         keep(&mut state, kept).map_err(|why| (1, why))?;
         Ok(code)
     }
@@ -360,7 +368,7 @@ impl<S: Service + Send + 'static> Server<S> {
         };
         let server = engines::Server { service, state, host };
         let admin = Admin { renew, ..Admin::default() };
-        engines::run(&server, shape, &mut NoStateStore, admin, ready)
+        engines::run(&server, shape, &mut End::default(), admin, ready)
     }
 
     fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {
@@ -395,6 +403,18 @@ impl<S: Service + Send + 'static> Server<S> {
              --engine epoll, or --engine uring --workers 1",
             shape.workers
         )))
+    }
+}
+
+/// Whether a server has ended without a successor, which would still change the state.
+#[derive(Default)]
+struct End {
+    is_last: bool,
+}
+
+impl<T> StateStore<T> for End {
+    fn end(&mut self) {
+        self.is_last = true;
     }
 }
 

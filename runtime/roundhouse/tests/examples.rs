@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use roundhouse::{MessageKind, http, lines};
+use sys::signal::Signal;
 use testkit::{Folder, PATIENCE, Server, example, has, has_uring, ms, program, run, talk};
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
@@ -207,6 +208,16 @@ fn todo_has_routes_a_login_and_events() {
     });
 }
 
+/// Adds a todo, which gets this number.
+fn add_todo(server: &Server, id: u32) {
+    let field = "Host: a\r\nAuthorization: Bearer open-sesame\r\n";
+    let body = r#"{"text":"x"}"#;
+    let post = format!("POST /todo HTTP/1.1\r\n{field}Content-Length: 12\r\n\r\n{body}");
+    let heard = talk(server.address, &[post.into_bytes()]).expect("a conversation");
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    assert!(heard.contains(&format!(r#"{{"id":{id},"#)), "{}: {heard}", server.ready);
+}
+
 /// The state passes from one run to the next, whatever their engines.
 #[test]
 fn a_file_keeps_the_state() {
@@ -218,15 +229,10 @@ fn a_file_keeps_the_state() {
         command.args(["--port", "0", "--state-file", &file, "--engine", engine]);
         command
     };
-    let field = "Host: a\r\nAuthorization: Bearer open-sesame\r\n";
-    let body = r#"{"text":"x"}"#;
-    let post = format!("POST /todo HTTP/1.1\r\n{field}Content-Length: 12\r\n\r\n{body}");
     let engines = ENGINES.iter().filter(|engine| **engine != "uring" || has_uring());
     for (engine, id) in engines.zip(1..) {
         let server = Server::start(&mut serve(&path, engine));
-        let heard = talk(server.address, &[post.clone().into_bytes()]).expect("a conversation");
-        let heard = String::from_utf8_lossy(&heard).into_owned();
-        assert!(heard.contains(&format!(r#"{{"id":{id},"#)), "{engine}: {heard}");
+        add_todo(&server, id);
         server.stop();
     }
     let kept = std::fs::read(&file).expect("a state");
@@ -238,6 +244,32 @@ fn a_file_keeps_the_state() {
     let ended = run(&mut serve(&other, "epoll"));
     assert!(ended.code == Some(1) && ended.err.contains("expected the state"), "{ended:?}");
     assert_eq!(std::fs::read(&file).expect("a state"), kept, "a refused file is as before");
+}
+
+/// Of two servers that share the state, the last one to end writes it.
+#[test]
+fn a_state_that_was_handed_over_is_written_by_the_last_server() {
+    let Some(path) = example("todo") else { return };
+    for engine in ["epoll", "prefork"] {
+        let folder = Folder::new();
+        let file = folder.path().join("state");
+        let serve = |port: &str| {
+            let mut command = Command::new(&path);
+            command.args(["--port", port, "--engine", engine, "--upgradable", "--state-file"]);
+            command.arg(&file);
+            command
+        };
+        let mut server = Server::start(&mut serve(&testkit::free_port().to_string()));
+        add_todo(&server, 1);
+        server.signal(Signal::USR2);
+        assert_eq!(server.succeeded(), Some(0), "{engine}");
+        assert!(!file.exists(), "{engine}: the successor still changes the state");
+        add_todo(&server, 2);
+        server.stop();
+        let server = Server::start(&mut serve("0"));
+        add_todo(&server, 3);
+        server.stop();
+    }
 }
 
 #[test]

@@ -154,10 +154,11 @@ impl<C: Crew> Supervisor<'_, C> {
         self.report.retired = turnover.retired.read();
         self.report.recycled = turnover.recycled.read();
         self.save_at_last();
-        if let Some(file) =
-            self.common.listeners.file.as_ref().filter(|_| self.takeover.handed_over.is_none())
-        {
-            file.remove();
+        if self.takeover.handed_over.is_none() {
+            self.store.end();
+            if let Some(file) = &self.common.listeners.file {
+                file.remove();
+            }
         }
         self.common.board.advance(Phase::Done);
     }
