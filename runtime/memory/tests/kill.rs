@@ -18,8 +18,9 @@ mod real {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
     use std::time::Duration;
 
+    use memory::shared::ByteMap;
     use memory::{Board, Gate, Lock, Placement, Region, SlotState};
-    use seam::{Share, WorkerId};
+    use seam::{Dead, Share, WorkerId};
     use stats::Rng;
     use sys::clock::now_ns;
     use sys::poll::{PollFd, poll};
@@ -227,6 +228,57 @@ mod real {
         assert!(world.views.load(SeqCst) > 100, "too few views: {:?}", world.views);
     }
 
+    /// Values of a map whose writers are killed are whole, and few blocks are lost.
+    fn a_storm_of_kills_leaves_a_map_of_bytes_whole(seed: u64) {
+        const KILLS: usize = 200;
+        let mut map = Region::<ByteMap<64>>::place(Placement::Shared).unwrap();
+        map.init(&[]).unwrap();
+        let fill = |key: u64, len: usize| [key as u8].repeat(len);
+        let live = |me: WorkerId, seed: u64| {
+            me.enter();
+            let mut rng = Rng::new(seed);
+            loop {
+                let key = rng.below(40) as u64;
+                match rng.below(4) {
+                    0 => drop(map.remove(&key.to_le_bytes())),
+                    _ => drop(map.insert(&key.to_le_bytes(), &fill(key, rng.below(2000)))),
+                }
+            }
+        };
+        let mut rng = Rng::new(seed);
+        let spawn = |slot: usize, generation: u32, rng: &mut Rng| {
+            let (me, seed) = (WorkerId::new(slot, generation), rng.roll());
+            (me, child(|| live(me, seed)))
+        };
+        // SAFETY: the process of this worker has been waited for.
+        let heal = |dead: WorkerId| map.heal(unsafe { Dead::sworn(dead) });
+        let mut slots: Vec<_> = (0..WORKERS).map(|slot| spawn(slot, 1, &mut rng)).collect();
+        for _ in 0..KILLS {
+            std::thread::sleep(Duration::from_micros(rng.below(3000) as u64));
+            let slot = rng.below(WORKERS);
+            let (dead, pid) = slots[slot];
+            kill(pid);
+            heal(dead);
+            slots[slot] = spawn(slot, dead.generation() + 1, &mut rng);
+        }
+        for (dead, pid) in slots {
+            kill(pid);
+            heal(dead);
+        }
+        worker(0).enter();
+        let mut keys = Vec::new();
+        map.for_each(|key, value| {
+            let key = u64::from_le_bytes(key.try_into().unwrap());
+            assert_eq!(value, fill(key, value.len()));
+            keys.push(key);
+        });
+        assert!(keys.iter().all(|key| map.remove(&key.to_le_bytes())));
+        // Each entry of 100 bytes takes three blocks of 64 bytes.
+        let room = (0..).take_while(|key: &u64| map.insert(&key.to_le_bytes(), &[0; 100]).is_ok());
+        let (room, all) = (room.count(), 64 * 1024 / 64 / 3);
+        assert!(room + KILLS / 4 >= all, "{room} of {all}");
+    }
+
     fn a_board_is_one_for_all_processes() {
         let mut board = Region::<Board>::place(Placement::Shared).unwrap();
         board.init(&[]).unwrap();
@@ -255,7 +307,7 @@ mod real {
     pub fn main() {
         let seed = std::env::var("KILL_SEED").map_or_else(|_| now_ns(), |it| it.parse().unwrap());
         println!("KILL_SEED={seed}");
-        let facts: [(&str, &dyn Fn()); 5] = [
+        let facts: [(&str, &dyn Fn()); 6] = [
             ("a killed owner is released", &a_killed_owner_is_released_and_a_living_one_is_not),
             (
                 "a writer killed inside blocks nobody",
@@ -263,6 +315,7 @@ mod real {
             ),
             ("a killed closer leaves the gate open", &a_closer_that_is_killed_leaves_the_gate_open),
             ("a board is one for all processes", &a_board_is_one_for_all_processes),
+            ("a map of bytes stays whole", &|| a_storm_of_kills_leaves_a_map_of_bytes_whole(seed)),
             ("a storm of kills blocks nobody", &|| a_storm_of_kills_blocks_nobody(seed)),
         ];
         for (name, fact) in facts {
