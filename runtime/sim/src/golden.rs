@@ -99,9 +99,9 @@ impl Golden {
         });
     }
 
-    fn judge(&self, heard: &Transcript) -> Result<(), String> {
-        let heard = heard.only();
-        equal(&self.expected, &heard.bytes)?;
+    fn judge(&self, run: &Transcript) -> Result<(), String> {
+        let heard = run.only();
+        equal(&self.expected, &heard.bytes).map_err(|why| run.explain(why))?;
         if heard.end == End::Closed { Ok(()) } else { Err("the connection stays open".into()) }
     }
 

@@ -5,6 +5,9 @@ use core::fmt;
 use crate::laws::Violation;
 use seam::{Closed, Instant};
 
+/// The beginning of a note that a limit has ended a session.
+pub const LIMIT: &str = "limit: ";
+
 /// The outside view of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
@@ -63,6 +66,25 @@ impl Transcript {
     pub fn only(&self) -> &Heard {
         assert_eq!(self.clients.len(), 1, "the script has one client");
         &self.clients[0]
+    }
+
+    /// Adds the limits that have ended a session to a failure: a service notes them with the word
+    /// [`LIMIT`] and the name of the setting.
+    #[must_use]
+    pub fn explain(&self, failure: String) -> String {
+        let limits = self.notes.iter().filter_map(|note| note.strip_prefix(LIMIT));
+        let overlong = self.clients.iter().any(|heard| heard.closed == Some(Closed::Overlong));
+        let overlong = overlong.then_some("`limits().input_max` bytes without a whole message");
+        let mut limits: Vec<&str> = limits.chain(overlong).collect();
+        limits.dedup();
+        if limits.is_empty() {
+            return failure;
+        }
+        let limits = limits.join(", ");
+        format!(
+            "{failure}; a limit of the service was reached: {limits}. Here time is virtual and the \
+             network slow, so a test may set a longer one"
+        )
     }
 
     /// Fails if a law was broken, or if the run did not end.

@@ -36,9 +36,9 @@ pub fn chunking<S, B>(
     let calm = run(service, state.borrow(), &Script::saying(input), faults, 0);
     let heard = plain(&calm.only().bytes);
     assert_eq!(calm.only().end, End::Closed, "the service does not close at the end of input");
-    let same = |_: &Case, other: &Transcript| {
-        let other = &other.clients[0];
-        equal(&heard, &plain(&other.bytes))?;
+    let same = |_: &Case, run: &Transcript| {
+        let other = &run.clients[0];
+        equal(&heard, &plain(&other.bytes)).map_err(|why| run.explain(why))?;
         if other.end == End::Closed { Ok(()) } else { Err("the connection stays open".into()) }
     };
     // Shrinking the input would change the expected output, so only faults may shrink.
