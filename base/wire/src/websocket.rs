@@ -42,6 +42,8 @@ pub mod close_code {
     pub const POLICY: u16 = 1008;
     /// A message is too long.
     pub const TOO_BIG: u16 = 1009;
+    /// The server has failed.
+    pub const INTERNAL: u16 = 1011;
 }
 
 /// The type of messages.
@@ -257,6 +259,8 @@ pub enum Incoming {
 /// Reads the frames of a client.
 #[derive(Debug)]
 pub struct MessageReader {
+    /// The only type of messages, if others are refused.
+    only: Option<MessageKind>,
     kind: MessageKind,
     message_max: usize,
     /// A message has begun.
@@ -268,9 +272,16 @@ pub struct MessageReader {
 }
 
 impl MessageReader {
-    /// A reader of messages of this type, of up to `message_max` bytes.
-    pub fn new(kind: MessageKind, message_max: usize) -> MessageReader {
-        MessageReader { kind, message_max, is_inside: false, message: Vec::new(), checked: 0 }
+    /// A reader of messages of this type, or of both types, of up to `message_max` bytes.
+    pub fn new(only: impl Into<Option<MessageKind>>, message_max: usize) -> MessageReader {
+        let (message, kind) = (Vec::new(), MessageKind::Text);
+        let only = only.into();
+        MessageReader { only, kind, message_max, is_inside: false, message, checked: 0 }
+    }
+
+    /// The type of the last message.
+    pub fn kind(&self) -> MessageKind {
+        self.kind
     }
 
     /// Bytes of memory that fragments take.
@@ -292,11 +303,21 @@ impl MessageReader {
         if starts && self.is_inside {
             return Err(protocol("expected the rest of a message, found another message"));
         }
-        if starts && frame.opcode != self.kind.into() {
-            return Err(match self.kind {
-                MessageKind::Text => bad(close_code::UNSUPPORTED, "expected text, found binary"),
-                MessageKind::Binary => bad(close_code::UNSUPPORTED, "expected binary, found text"),
-            });
+        if starts {
+            self.kind = match frame.opcode {
+                Opcode::Text => MessageKind::Text,
+                _ => MessageKind::Binary,
+            };
+            if self.only.is_some_and(|only| only != self.kind) {
+                return Err(match self.kind {
+                    MessageKind::Binary => {
+                        bad(close_code::UNSUPPORTED, "expected text, found binary")
+                    }
+                    MessageKind::Text => {
+                        bad(close_code::UNSUPPORTED, "expected binary, found text")
+                    }
+                });
+            }
         }
         if frame.opcode == Opcode::Continuation && !self.is_inside {
             return Err(protocol("expected a message, found the rest of one"));

@@ -4,20 +4,28 @@
 //! ambiguous (RFC 9112). This file keeps connections alive, answers HEAD without a body, invites
 //! held-back bodies (`Expect: 100-continue`), decodes chunks, and answers what is refused.
 
+mod body;
 mod message;
 
 use core::time::Duration;
 use std::borrow::Cow;
 
-use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, WallClock};
+use seam::{
+    Closed, Cx, Event, Instant, Limits, Out, Peer, PushRefused, Service, Share, Step, WallClock,
+};
 use wire::http::date;
 use wire::http::reply::CONTINUE;
-use wire::http::{Bad, Body, Chunked, Head, Reply, Status, Target, Version, head};
+use wire::http::{Bad, Body, Head, Reply, Status, Version, head};
+use wire::websocket::{HEAD_MAX, MessageKind, put_message};
 
 pub use message::{HttpRequest, HttpResponse};
 
 use crate::routes::{Routed, Routes, Source};
+use crate::socket::Talk;
 use crate::stream::Stream;
+use crate::upload::{Arriving, Rest};
+use body::Pending;
+use message::with_request;
 
 /// A service that answers each request by `answer`, which shares nothing.
 ///
@@ -70,7 +78,7 @@ type Slow<T> = Box<dyn Fn(&T, HttpRequest<'_>, &mut HttpResponse) + Send + Sync>
 enum Answer<T> {
     Now(Now<T>),
     Slow(Slow<T>),
-    Routes(Routes<T>),
+    Routes(Box<Routes<T>>),
 }
 
 /// A service of HTTP/1.1, made by [`http`].
@@ -102,6 +110,10 @@ pub struct HttpSession<T> {
     pending: Option<Box<Pending>>,
     /// The body that is being sent piece by piece.
     stream: Option<Box<Stream<T>>>,
+    /// The body that is being taken piece by piece.
+    upload: Option<Box<Arriving<T>>>,
+    /// The connection has become a WebSocket.
+    socket: Option<Box<Talk<T>>>,
     /// The second that the last answer was dated with, and its field.
     date: (u64, [u8; DATE_FIELD]),
 }
@@ -110,20 +122,6 @@ pub struct HttpSession<T> {
 const WALL_CLOCK: WallClock = WallClock::Asked(|at| sys::clock::wall_ns(at.ns()));
 /// The length of the field `Date`.
 const DATE_FIELD: usize = "Date: ".len() + date::DATE_LEN + "\r\n".len();
-
-#[derive(Debug)]
-struct Pending {
-    head: Vec<u8>,
-    body: Vec<u8>,
-    rest: Rest,
-}
-
-/// The part of a body that has not come.
-#[derive(Debug)]
-enum Rest {
-    Bytes(usize),
-    Chunks(Chunked),
-}
 
 /// The reason why a connection ends with a refusal; rare, so it stands apart.
 type Refusal = Box<(Status, Cow<'static, str>)>;
@@ -147,6 +145,8 @@ enum Next {
     Go(usize),
     /// A streamed body has begun.
     Stream(usize),
+    /// The connection has become a WebSocket.
+    Socket(usize),
     Wait(usize),
     Work(usize, Box<SlowRequest>),
     Close,
@@ -175,7 +175,7 @@ impl<T: Share> Http<T> {
     /// A service that answers by route.
     pub(crate) fn of_routes(routes: Routes<T>) -> Http<T> {
         let keeps_state = routes.keeps_state();
-        Http::new(Answer::Routes(routes), keeps_state)
+        Http::new(Answer::Routes(Box::new(routes)), keeps_state)
     }
 
     /// The values that the service's closures have captured never change, so that each worker
@@ -184,6 +184,36 @@ impl<T: Share> Http<T> {
     #[must_use]
     pub fn constant(self) -> Http<T> {
         Http { keeps_state: false, ..self }
+    }
+
+    /// Answers the requests of `input`; returns how many bytes it used, or the step that ends them.
+    #[inline]
+    fn take(
+        &self,
+        cx: &Cx<'_, T>,
+        session: &mut HttpSession<T>,
+        input: &[u8],
+        out: &mut Out,
+    ) -> Result<usize, Step<SlowRequest>> {
+        let response = HttpResponse::of(Status::OK);
+        let (mut used, mut batch) = (0, Batch { response, head: None });
+        while used < input.len() && !out.is_full() {
+            match self.next(cx, session, &input[used..], (&mut batch, out)) {
+                Ok(Next::Go(len)) => used += len,
+                Ok(Next::Wait(len)) => return Ok(used + len),
+                Ok(Next::Work(len, job)) => return Err(Step::offload(used + len, *job)),
+                Ok(Next::Stream(len)) => return Err(self.go_on(cx, session, used + len, out)),
+                Ok(Next::Socket(len)) => {
+                    return Err(self.go_on_talking(cx, session, (input, used + len), out));
+                }
+                Ok(Next::Close) => return Err(Step::close(input.len())),
+                Err(refusal) => {
+                    self.refuse(cx, session, *refusal, out);
+                    return Err(Step::close(input.len()));
+                }
+            }
+        }
+        Ok(used)
     }
 
     /// One request, or a part of it.
@@ -195,13 +225,16 @@ impl<T: Share> Http<T> {
         input: &'a [u8],
         (batch, out): (&mut Batch<'a>, &mut Out),
     ) -> Result<Next, Refusal> {
+        if session.upload.is_some() {
+            return self.go_on_upload(cx, session, input, (&mut batch.response, out));
+        }
         if let Some(mut pending) = session.pending.take() {
             let (used, is_whole) = pending.take(input, self.body_max)?;
             if is_whole {
                 out.note_kept(0);
                 let head = head::next(&pending.head, &head::Limits::default()).map_err(refusal)?;
                 let head = head.expect("a head that was whole before its body came");
-                let request = (&head, &*pending.head, &*pending.body);
+                let request = (&head, &*pending.head, Some(&*pending.body));
                 return self.call(cx, session, request, used, (batch, out));
             }
             out.note_kept(pending.head.len() + pending.body.len());
@@ -221,17 +254,21 @@ impl<T: Share> Http<T> {
                 None => return Ok(Next::Wait(0)),
             },
         };
-        let rest = match head.body {
-            Body::Length(len) if len > self.body_max as u64 => return Err(too_long()),
-            Body::Length(len) => Rest::Bytes(len as usize),
-            Body::Chunked => Rest::Chunks(Chunked::new()),
-        };
+        let room = self.upload_room(&head);
+        if matches!(head.body, Body::Length(len) if len > room.unwrap_or(self.body_max as u64)) {
+            return Err(too_long());
+        }
+        if room.is_some() {
+            let request = (&head, &input[..head.len], None);
+            return self.call(cx, session, request, head.len, (batch, out));
+        }
+        let rest = Rest::of(head.body);
         if let Rest::Bytes(len) = rest
-            && let Some(body) = input.get(head.len..head.len + len)
+            && let Some(body) = input.get(head.len..head.len + len as usize)
         {
-            let request = (&head, &input[..head.len], body);
+            let request = (&head, &input[..head.len], Some(body));
             batch.head = Some((head, request.1));
-            return self.call(cx, session, request, head.len + len, (batch, out));
+            return self.call(cx, session, request, head.len + body.len(), (batch, out));
         }
         if head.expects {
             out.bytes().extend_from_slice(CONTINUE);
@@ -241,19 +278,21 @@ impl<T: Share> Http<T> {
         Ok(Next::Go(head.len))
     }
 
-    /// Answers a whole request, or gives it to a helper.
+    /// Answers a request, or gives it to a helper; without a body if that has not come.
     #[inline]
     fn call(
         &self,
         cx: &Cx<'_, T>,
         session: &mut HttpSession<T>,
-        (head, bytes, body): (&Head<'_>, &[u8], &[u8]),
+        (head, bytes, body): (&Head<'_>, &[u8], Option<&[u8]>),
         used: usize,
         (batch, out): (&mut Batch<'_>, &mut Out),
     ) -> Result<Next, Refusal> {
         let response = &mut batch.response;
         let mut source_of_body: Option<Source<T>> = None;
-        let mode = (head.version, head.keep_alive && !session.is_last);
+        let is_unread = body.is_none() && head.body != Body::Length(0);
+        let body = body.unwrap_or_default();
+        let mode = (head.version, head.keep_alive && !session.is_last && !is_unread);
         response.clear();
         match &self.answer {
             _ if !cx.admit() => {
@@ -270,21 +309,50 @@ impl<T: Share> Http<T> {
                     Routed::Answered => {}
                     Routed::Slow => return Ok(Self::offload(session, mode, (bytes, body), used)),
                     Routed::Stream(source) => source_of_body = Some(source),
+                    Routed::Upload(upload, room) => {
+                        let (head, upload) = ((head, bytes), (upload, room));
+                        return self.begin_upload(cx, session, head, upload, (response, out));
+                    }
+                    Routed::Socket(socket) if response.switches() => {
+                        self.put_head(cx, session, (response, Some("\r\n")), mode, out);
+                        let talk = Talk::open(socket, self.body_max, cx, out);
+                        session.socket = Some(Box::new(talk));
+                        return Ok(Next::Socket(used));
+                    }
+                    Routed::Socket(_) => {}
                 }
             }
         }
-        cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
         if let Some(source) = source_of_body {
             let stream = Stream::new(source, mode, cx.now);
             self.put_head(cx, session, (response, stream.framing()), mode, out);
-            if !session.is_head {
-                session.stream = Some(Box::new(stream));
-                return Ok(Next::Stream(used));
-            }
-        } else {
-            self.put(cx, session, response, mode, out);
+            note(cx, head, response);
+            return Ok(match session.is_head {
+                true if mode.1 => Next::Go(used),
+                true => Next::Close,
+                false => {
+                    session.stream = Some(Box::new(stream));
+                    Next::Stream(used)
+                }
+            });
         }
-        Ok(if mode.1 { Next::Go(used) } else { Next::Close })
+        Ok(self.reply(cx, session, head, (response, mode), used, out))
+    }
+
+    /// Sends a reply.
+    #[inline]
+    fn reply(
+        &self,
+        cx: &Cx<'_, T>,
+        session: &mut HttpSession<T>,
+        head: &Head<'_>,
+        (response, mode): (&HttpResponse, (Version, bool)),
+        used: usize,
+        out: &mut Out,
+    ) -> Next {
+        note(cx, head, response);
+        self.put(cx, session, response, mode, out);
+        if mode.1 { Next::Go(used) } else { Next::Close }
     }
 
     /// Gives a request to a helper thread.
@@ -296,30 +364,6 @@ impl<T: Share> Http<T> {
     ) -> Next {
         session.mode = mode;
         Next::Work(used, Box::new(SlowRequest(head.to_vec(), body.to_vec())))
-    }
-
-    /// Sends more of a streamed body. The connection reads on when it has ended.
-    fn go_on(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
-        used: usize,
-        out: &mut Out,
-    ) -> Step<SlowRequest> {
-        let Some(stream) = &mut session.stream else { return Step::read(used) };
-        match stream.fill(cx, out) {
-            // A later request waits, and with it the news that the client will send no more.
-            Some(wake) if stream.holds_input => Step::pause(used).wake_at(wake),
-            Some(wake) => Step::read(used).wake_at(wake),
-            None => {
-                let keep_alive = stream.keeps_alive() && !session.is_last;
-                (session.stream, session.until) = (None, cx.now + self.patience);
-                match keep_alive {
-                    true => Step::read(used).wake_at(session.until),
-                    false => Step::close(used),
-                }
-            }
-        }
     }
 
     #[inline]
@@ -385,36 +429,13 @@ impl<T: Share> Http<T> {
         out: &mut Out,
     ) {
         let (status, why) = refusal;
+        if status == Status::CONTENT_TOO_LONG {
+            let body_max = self.body_max;
+            cx.note(|note| *note = format!("limit: `body_max`, {body_max} bytes, or the route's"));
+        }
         let mut response = HttpResponse::of(status);
         response.text(format!("{why}\n"));
         self.put(cx, session, &response, (Version::Http11, false), out);
-    }
-}
-
-impl Pending {
-    /// Takes bytes of the body; returns how many, and whether it is whole.
-    fn take(&mut self, input: &[u8], body_max: usize) -> Result<(usize, bool), Refusal> {
-        let chunks = match &mut self.rest {
-            Rest::Bytes(left) => {
-                let len = input.len().min(*left);
-                self.body.extend_from_slice(&input[..len]);
-                *left -= len;
-                return Ok((len, *left == 0));
-            }
-            Rest::Chunks(chunks) => chunks,
-        };
-        let mut used = 0;
-        loop {
-            let piece = chunks.next(&input[used..]).map_err(refusal)?;
-            used += piece.used;
-            self.body.extend_from_slice(piece.data);
-            if self.body.len() > body_max {
-                return Err(too_long());
-            }
-            if piece.end || piece.used == 0 {
-                return Ok((used, piece.end));
-            }
-        }
     }
 }
 
@@ -426,7 +447,14 @@ impl<T: Share> Service for Http<T> {
 
     fn limits(&self) -> Limits {
         // A head and what comes with it in one receive; bodies are taken as they come.
-        Limits { input_max: 2 * head::Limits::default().head_max, ..Limits::default() }
+        let input_max = 2 * head::Limits::default().head_max;
+        let input_max = match &self.answer {
+            Answer::Routes(routes) if routes.has_sockets() => {
+                input_max.max(self.body_max + HEAD_MAX)
+            }
+            _ => input_max,
+        };
+        Limits { input_max, ..Limits::default() }
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -442,6 +470,8 @@ impl<T: Share> Service for Http<T> {
             mode: (Version::Http11, false),
             pending: None,
             stream: None,
+            upload: None,
+            socket: None,
             date: (0, *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
         }
     }
@@ -454,6 +484,9 @@ impl<T: Share> Service for Http<T> {
         out: &mut Out,
     ) -> Step<SlowRequest> {
         let mut used = 0;
+        if let Some(socket) = &mut session.socket {
+            return socket.step(cx, event, out);
+        }
         if let Some(stream) = &mut session.stream {
             match event {
                 Event::Bytes(_) => stream.holds_input = true,
@@ -467,31 +500,17 @@ impl<T: Share> Service for Http<T> {
             return self.go_on(cx, session, 0, out);
         }
         match event {
-            Event::Bytes(input) => {
-                let response = HttpResponse::of(Status::OK);
-                let mut batch = Batch { response, head: None };
-                while used < input.len() && !out.is_full() {
-                    match self.next(cx, session, &input[used..], (&mut batch, out)) {
-                        Ok(Next::Go(len)) => used += len,
-                        Ok(Next::Wait(len)) => {
-                            used += len;
-                            break;
-                        }
-                        Ok(Next::Work(len, job)) => return Step::offload(used + len, *job),
-                        Ok(Next::Stream(len)) => return self.go_on(cx, session, used + len, out),
-                        Ok(Next::Close) => return Step::close(input.len()),
-                        Err(refusal) => {
-                            self.refuse(cx, session, *refusal, out);
-                            return Step::close(input.len());
-                        }
-                    }
-                }
-            }
+            Event::Bytes(input) => match self.take(cx, session, input, out) {
+                Ok(len) => used = len,
+                Err(step) => return step,
+            },
             // The client has not taken its answer; the engine bounds how slowly it may do so.
             Event::Deadline if !session.has_begun && !out.is_empty() => {
                 session.until = cx.now + self.patience;
             }
             Event::Deadline if session.until <= cx.now => {
+                let patience = self.patience;
+                cx.note(|note| *note = format!("limit: `patience`, {patience:?} for a request"));
                 if session.has_begun {
                     let why = "expected a whole request in less time";
                     self.refuse(cx, session, (Status::TIMEOUT, why.into()), out);
@@ -499,7 +518,9 @@ impl<T: Share> Service for Http<T> {
                 return Step::close(0);
             }
             // A body that has begun may end.
-            Event::Drain if session.pending.is_some() => session.is_last = true,
+            Event::Drain if session.pending.is_some() || session.upload.is_some() => {
+                session.is_last = true;
+            }
             Event::Drain | Event::Eof => return Step::close(0),
             Event::Room | Event::Deadline => {}
             Event::Outcome(response) => {
@@ -509,7 +530,30 @@ impl<T: Share> Service for Http<T> {
                 }
             }
         }
-        Step::read(used).wake_at(session.until)
+        match &session.upload {
+            Some(upload) if upload.wake > cx.now => Step::pause(used).wake_at(upload.wake),
+            _ => Step::read(used).wake_at(session.until),
+        }
+    }
+
+    fn push(
+        &self,
+        _cx: &Cx<'_, T>,
+        session: &mut HttpSession<T>,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        if session.socket.is_none() {
+            return Err(PushRefused);
+        }
+        put_message(MessageKind::Text, bytes, out.bytes());
+        Ok(())
+    }
+
+    fn close(&self, cx: &Cx<'_, T>, session: HttpSession<T>, _why: Closed) {
+        if let Some(socket) = session.socket {
+            socket.close(cx);
+        }
     }
 
     fn refuses(&self) -> bool {
@@ -538,23 +582,8 @@ impl<T: Share> Service for Http<T> {
     }
 }
 
-/// Lends a whole request to `answer`.
-fn with_request<R>(
-    head: &Head<'_>,
-    body: &[u8],
-    answer: impl FnOnce(HttpRequest<'_>) -> R,
-) -> Result<R, Refusal> {
-    let bad = |why: &str| Box::new((Status::BAD_REQUEST, why.to_owned().into()));
-    let target = match (head.method, head.target) {
-        // It asks about the server (RFC 9110 section 9.3.7).
-        ("OPTIONS", "*") => Target { path: b"*".into(), host: None, query: "" },
-        (_, target) => Target::read(target).map_err(|why| bad(&why.to_string()))?,
-    };
-    let path = match &target.path {
-        // It is a part of the head, which is ASCII.
-        Cow::Borrowed(path) if head.target.starts_with('/') => &head.target[..path.len()],
-        path => str::from_utf8(path).map_err(|_| bad("expected a path in UTF-8"))?,
-    };
-    let method = if head.method == "HEAD" { "GET" } else { head.method };
-    Ok(answer(HttpRequest { method, path, query: target.query, body, head }))
+/// A line for `--verbose`.
+#[inline]
+fn note<T>(cx: &Cx<'_, T>, head: &Head<'_>, response: &HttpResponse) {
+    cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
 }

@@ -29,26 +29,34 @@
 //! says what it wants next; the engine does the rest. Slow work leaves by one door: a service
 //! returns [`Step::offload`](seam::Step::offload), or is made by [`Frames::offload`].
 
+mod call;
 mod frames;
 mod http;
 mod messages;
+mod pool;
 mod reply;
 mod routes;
 mod serve;
 pub mod sim;
+mod socket;
 mod stream;
+mod upload;
 
+pub use call::Call;
 pub use engines::{Fault, Refused, Report};
 pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
 pub use http::{
     Http, HttpRequest, HttpResponse, HttpSession, SlowRequest, http, http_offload, http_with,
 };
 pub use messages::{After, Handler, Messages, ReplyBuffer, lines};
-pub use reply::{HttpError, IntoReply, Json};
-pub use routes::{Call, Inner, Pieces, Routes, routes};
+pub use pool::{Pool, PoolError};
+pub use reply::{Html, HttpError, IntoReply, Json};
+pub use routes::{Inner, Pieces, Routes, routes};
 pub use seam::{Service, share};
 pub use serve::{Server, ServerHandle, main};
+pub use socket::{Socket, SocketEvent, SocketReply};
 pub use stream::Flow;
+pub use upload::Upload;
 pub use wire::websocket::{MessageKind, WebSocketOptions};
 
 /// State that all workers share, in safe Rust: counters, tables, maps, logs, snapshots.
@@ -56,7 +64,7 @@ pub use wire::websocket::{MessageKind, WebSocketOptions};
 /// An array of [`Share`](seam::Share) values is a fixed table; atomics and numbers are values too.
 /// [`share!`](crate::share) makes a state of several of them.
 pub mod shared {
-    pub use memory::shared::{Bytes, Counter, Fixed, Log, Map, NoRoom, SnapshotCell};
+    pub use memory::shared::{ByteMap, Bytes, Counter, Fixed, Log, Map, NoRoom, SnapshotCell};
     pub use seam::{BadSeed, Dead, Share};
 }
 
@@ -73,8 +81,9 @@ pub mod prelude {
 
     pub use crate::shared::*;
     pub use crate::{
-        After, Call, Cut, FixedFrames, Flow, Frames, HttpError, HttpRequest, HttpResponse, Inner,
-        IntoReply, Json, Lines, MessageKind, Pieces, PrefixedFrames, ReplyBuffer, Server,
-        WebSocketOptions, http, http_offload, http_with, lines, routes,
+        After, Call, Cut, FixedFrames, Flow, Frames, Html, HttpError, HttpRequest, HttpResponse,
+        Inner, IntoReply, Json, Lines, MessageKind, Pieces, Pool, PoolError, PrefixedFrames,
+        ReplyBuffer, Server, Socket, SocketEvent, SocketReply, Upload, WebSocketOptions, http,
+        http_offload, http_with, lines, routes,
     };
 }

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use serde::Serialize;
 
+use crate::call::Call;
 use crate::http::HttpResponse;
-use crate::routes::Call;
 
 /// A value that is the reply of a route ([`crate::Routes`]).
 ///
@@ -16,6 +16,7 @@ use crate::routes::Call;
 /// | text | a body of plain text |
 /// | `Vec<u8>` | a body of `application/octet-stream` |
 /// | [`Json`] | a body of JSON |
+/// | [`Html`] | a page |
 /// | `(u16, value)` | that status with the value |
 /// | `Option` | 404 without a value |
 /// | `Result<value, HttpError>` | the value, or the status and words of the error |
@@ -27,6 +28,10 @@ pub trait IntoReply {
 /// A body of JSON from any value that `serde` writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<V>(pub V);
+
+/// A page of HTML in UTF-8.
+#[derive(Clone, Copy, Debug)]
+pub struct Html<V>(pub V);
 
 /// An error as a reply: a status, and words for the client.
 ///
@@ -95,6 +100,12 @@ impl IntoReply for String {
 impl IntoReply for Vec<u8> {
     fn put(self, _: &Call<'_>, response: &mut HttpResponse) {
         response.content("application/octet-stream").put(self);
+    }
+}
+
+impl<V: AsRef<str>> IntoReply for Html<V> {
+    fn put(self, _: &Call<'_>, response: &mut HttpResponse) {
+        response.content("text/html; charset=utf-8").put(self.0.as_ref());
     }
 }
 

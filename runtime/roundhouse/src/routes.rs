@@ -8,30 +8,36 @@
 //! [`Routes::service`] makes an [`Http`] of the list, which does the rest of the protocol.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::str::FromStr;
 
 use matchit::{Params, Router};
 use seam::{Cx, Share};
-use serde::de::DeserializeOwned;
+use wire::websocket::WebSocketOptions;
 
+use crate::call::Call;
 use crate::http::{Http, HttpRequest, HttpResponse};
 use crate::messages::ReplyBuffer;
 use crate::reply::{HttpError, IntoReply};
+use crate::socket::Socket;
 use crate::stream::Flow;
+use crate::upload::Upload;
 
 /// The maker of a streamed body: it appends a piece and says what comes after it.
 pub(crate) type Source<T> =
     Box<dyn FnMut(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> Flow + Send + 'static>;
 type Now<T> = Box<dyn Fn(&Call<'_>, &Cx<'_, T>, &mut HttpResponse) + Send + Sync>;
 type Slow<T> = Box<dyn Fn(&Call<'_>, &T, &mut HttpResponse) + Send + Sync>;
-type Begun<T> = Result<Pieces<T>, HttpError>;
-type Begin<T> = Box<dyn Fn(&Call<'_>, &Cx<'_, T>) -> Begun<T> + Send + Sync>;
+/// The begin of a conversation that is more than a request and its reply, or its refusal.
+type Begun<B> = Result<B, HttpError>;
+type Begin<T, B> = Box<dyn Fn(&Call<'_>, &Cx<'_, T>) -> Begun<B> + Send + Sync>;
 type Layer<T> = Box<dyn Fn(&Call<'_>, &T, &mut HttpResponse, Inner<'_>) + Send + Sync>;
 
 enum Endpoint<T> {
     Now(Now<T>),
     Slow(Slow<T>),
-    Stream(&'static str, Begin<T>),
+    Stream(&'static str, Begin<T, Pieces<T>>),
+    /// With the longest body, in bytes.
+    Upload(u64, Begin<T, Upload<T>>),
+    Socket(Begin<T, Socket<T>>),
 }
 
 /// The functions of a path, by method.
@@ -75,12 +81,24 @@ pub struct Routes<T> {
     paths: Router<usize>,
     endpoints: Vec<(String, Methods<T>)>,
     layers: Vec<Layer<T>>,
+    /// The pages that may open WebSockets.
+    origins: WebSocketOptions,
     keeps_state: bool,
+    takes_uploads: bool,
+    has_sockets: bool,
 }
 
 /// A service without routes yet.
 pub fn routes<T: Share>() -> Routes<T> {
-    Routes { paths: Router::new(), endpoints: Vec::new(), layers: Vec::new(), keeps_state: false }
+    Routes {
+        paths: Router::new(),
+        endpoints: Vec::new(),
+        layers: Vec::new(),
+        origins: WebSocketOptions::default(),
+        keeps_state: false,
+        takes_uploads: false,
+        has_sockets: false,
+    }
 }
 
 /// A function for each of these methods.
@@ -167,10 +185,81 @@ impl<T: Share> Routes<T> {
         self,
         path: &str,
         kind: &'static str,
-        begin: impl Fn(&Call<'_>, &Cx<'_, T>) -> Begun<T> + Send + Sync + 'static,
+        begin: impl Fn(&Call<'_>, &Cx<'_, T>) -> Begun<Pieces<T>> + Send + Sync + 'static,
     ) -> Self {
         let captures = size_of_val(&begin) > 0;
         self.add("GET", path, Endpoint::Stream(kind, Box::new(begin)), captures)
+    }
+
+    /// Takes the body of a request piece by piece, up to `longest` bytes; a longer one gets 413.
+    /// `begin` sees the head, refuses it or returns the taker of the pieces. [`Http::patience`]
+    /// counts for each [`Http::body_max`] bytes.
+    ///
+    /// ```
+    /// use roundhouse::prelude::*;
+    ///
+    /// fn count(_: &Call<'_>, _: &Cx<'_, ()>) -> Result<Upload<()>, HttpError> {
+    ///     let add = |_: &Cx<'_, ()>, sum: &mut u64, piece: &[u8]| {
+    ///         *sum += piece.len() as u64;
+    ///         Ok(Flow::More)
+    ///     };
+    ///     Ok(Upload::fold(0, add, |_, sum| sum.to_string()))
+    /// }
+    ///
+    /// let mut service = routes().upload("PUT", "/file", 1 << 40, count).service();
+    /// service.dated = false;
+    /// let script = r"
+    /// >| PUT /file HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello
+    /// <| HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 1\r\n\r\n5
+    /// ";
+    /// roundhouse::sim::check(&service, script, 20);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Routes::on`].
+    #[must_use]
+    pub fn upload(
+        mut self,
+        method: &'static str,
+        path: &str,
+        longest: u64,
+        begin: impl Fn(&Call<'_>, &Cx<'_, T>) -> Begun<Upload<T>> + Send + Sync + 'static,
+    ) -> Self {
+        self.takes_uploads = true;
+        let captures = size_of_val(&begin) > 0;
+        self.add(method, path, Endpoint::Upload(longest, Box::new(begin)), captures)
+    }
+
+    /// Makes GET of a path a WebSocket (RFC 6455). `begin` sees the request after the layers,
+    /// refuses it or returns the function of the connection. Pages of the same address, of
+    /// `localhost` and of [`Routes::cors`] may connect, and programs. A message has at most
+    /// [`Http::body_max`] bytes.
+    ///
+    /// ```
+    /// use roundhouse::prelude::*;
+    ///
+    /// fn echo(_: &Call<'_>, _: &Cx<'_, ()>) -> Result<Socket<()>, HttpError> {
+    ///     Ok(Socket::by(|_, event, reply| {
+    ///         if let SocketEvent::Text(text) = event {
+    ///             reply.text(text);
+    ///         }
+    ///     }))
+    /// }
+    ///
+    /// let service = routes().get("/", |_, _| "a page").websocket("/echo", echo).service();
+    /// ```
+    ///
+    /// # Panics
+    /// As [`Routes::on`].
+    #[must_use]
+    pub fn websocket(
+        mut self,
+        path: &str,
+        begin: impl Fn(&Call<'_>, &Cx<'_, T>) -> Begun<Socket<T>> + Send + Sync + 'static,
+    ) -> Self {
+        self.has_sockets = true;
+        let captures = size_of_val(&begin) > 0;
+        self.add("GET", path, Endpoint::Socket(Box::new(begin)), captures)
     }
 
     /// Puts a function around all routes, those that are not found too; the last one is outermost.
@@ -198,8 +287,9 @@ impl<T: Share> Routes<T> {
         self
     }
 
-    /// Lets pages of `origin` (such as `https://example.org`, or `*`) call the routes: answers
-    /// preflight requests and names the origin in each reply (Fetch standard, CORS protocol).
+    /// Lets pages of `origin` (such as `https://example.org`, or `*`) call the routes and open
+    /// WebSockets: answers preflight requests and names the origin in each reply (Fetch standard,
+    /// CORS protocol).
     #[must_use]
     pub fn cors(mut self, origin: &'static str) -> Self {
         let layer = move |call: &Call<'_>, _: &T, response: &mut HttpResponse, inner: Inner<'_>| {
@@ -214,6 +304,7 @@ impl<T: Share> Routes<T> {
             }
         };
         self.layers.push(Box::new(layer));
+        self.origins.origins.push(origin.to_owned());
         self
     }
 
@@ -250,6 +341,64 @@ impl<T: Share> Routes<T> {
         self.keeps_state
     }
 
+    pub(crate) fn takes_uploads(&self) -> bool {
+        self.takes_uploads
+    }
+
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.has_sockets
+    }
+
+    /// The longest body of a request whose route takes it piece by piece.
+    pub(crate) fn upload_room(&self, request: &HttpRequest<'_>) -> Option<u64> {
+        match self.find(request).0 {
+            Found::Endpoint(Endpoint::Upload(room, _)) => Some(*room),
+            _ => None,
+        }
+    }
+
+    /// The reply after the last piece of a body.
+    pub(crate) fn end_upload(
+        &self,
+        cx: &Cx<'_, T>,
+        request: HttpRequest<'_>,
+        (upload, taken): (Upload<T>, Result<(), HttpError>),
+        response: &mut HttpResponse,
+    ) {
+        let params = self.find(&request).1;
+        let call = Call::new(request, params);
+        guard(&call, response, |response| match taken {
+            Ok(()) => upload.0.end(cx, &call, response),
+            Err(error) => error.put(&call, response),
+        });
+    }
+
+    /// Makes a WebSocket of a request, or says why it does not become one.
+    fn shake_hands(
+        &self,
+        call: &Call<'_>,
+        cx: &Cx<'_, T>,
+        begin: &Begin<T, Socket<T>>,
+        response: &mut HttpResponse,
+    ) -> Option<Socket<T>> {
+        let own = WebSocketOptions::default();
+        let accepted = self.origins.accept(call.head).or_else(|_| own.accept(call.head));
+        let accepted = accepted.map_err(|bad| HttpError::new(bad.status.0, bad.why));
+        match accepted.and_then(|accept| Ok((accept, begin(call, cx)?))) {
+            Ok((accept, socket)) => {
+                response.switch(&accept);
+                Some(socket)
+            }
+            Err(error) => {
+                error.put(call, response);
+                if response.status_code() == 426 {
+                    response.field("Upgrade", "websocket").field("Sec-WebSocket-Version", "13");
+                }
+                None
+            }
+        }
+    }
+
     fn find<'a>(&'a self, request: &HttpRequest<'a>) -> (Found<'a, T>, Params<'a, 'a>) {
         let Ok(matched) = self.paths.at(request.path) else {
             return (Found::Nothing, Params::default());
@@ -272,8 +421,8 @@ impl<T: Share> Routes<T> {
         response: &mut HttpResponse,
     ) -> Routed<T> {
         let (found, params) = self.find(&request);
-        let call = Call { request, params };
-        let mut source = None;
+        let call = Call::new(request, params);
+        let mut routed = Routed::Answered;
         match found {
             Found::Endpoint(Endpoint::Slow(_)) => return Routed::Slow,
             Found::Endpoint(Endpoint::Now(answer)) => {
@@ -283,28 +432,40 @@ impl<T: Share> Routes<T> {
                 self.around(&call, cx.state, response, &mut |response| match begin(&call, cx) {
                     Ok(pieces) => {
                         response.content(kind);
-                        source = Some(pieces.0);
+                        routed = Routed::Stream(pieces.0);
                     }
                     Err(error) => error.put(&call, response),
+                });
+            }
+            Found::Endpoint(Endpoint::Upload(room, begin)) => {
+                self.around(&call, cx.state, response, &mut |response| match begin(&call, cx) {
+                    Ok(upload) => routed = Routed::Upload(upload, *room),
+                    Err(error) => error.put(&call, response),
+                });
+            }
+            Found::Endpoint(Endpoint::Socket(begin)) => {
+                self.around(&call, cx.state, response, &mut |response| {
+                    let socket = self.shake_hands(&call, cx, begin, response);
+                    routed = socket.map_or(Routed::Answered, Routed::Socket);
                 });
             }
             other => self.around(&call, cx.state, response, &mut |response| {
                 other.refuse(&call, response);
             }),
         }
-        source.map_or(Routed::Answered, Routed::Stream)
+        routed
     }
 
     /// Answers a slow request on a helper thread.
     pub(crate) fn work(&self, state: &T, request: HttpRequest<'_>, response: &mut HttpResponse) {
         let (found, params) = self.find(&request);
-        let call = Call { request, params };
+        let call = Call::new(request, params);
         if let Found::Endpoint(Endpoint::Slow(answer)) = found {
             self.around(&call, state, response, &mut |response| answer(&call, state, response));
         }
     }
 
-    /// Calls `last` inside of the layers. A panic gets 500; its place is on stderr.
+    /// Calls `last` inside of the layers.
     #[inline]
     fn around(
         &self,
@@ -313,12 +474,17 @@ impl<T: Share> Routes<T> {
         response: &mut HttpResponse,
         last: &mut dyn FnMut(&mut HttpResponse),
     ) {
-        let run = AssertUnwindSafe(|| descend(&self.layers, call, state, response, last));
-        if catch_unwind(run).is_err() {
-            engines::eprintln!("{} {}: the route's function panicked: 500", call.method, call.path);
-            response.clear();
-            response.status(500).text("internal error\n");
-        }
+        guard(call, response, |response| descend(&self.layers, call, state, response, last));
+    }
+}
+
+/// Calls functions of a route. A panic gets 500; its place is on stderr.
+#[inline]
+fn guard(call: &Call<'_>, response: &mut HttpResponse, run: impl FnOnce(&mut HttpResponse)) {
+    if catch_unwind(AssertUnwindSafe(|| run(response))).is_err() {
+        engines::eprintln!("{} {}: the route's function panicked: 500", call.method, call.path);
+        response.clear();
+        response.status(500).text("internal error\n");
     }
 }
 
@@ -348,6 +514,10 @@ pub(crate) enum Routed<T> {
     Slow,
     /// The head is in the response; this makes the body.
     Stream(Source<T>),
+    /// The response has the fields of the layers; this takes the body, up to a number of bytes.
+    Upload(Upload<T>, u64),
+    /// The connection becomes a WebSocket.
+    Socket(Socket<T>),
 }
 
 enum Found<'a, T> {
@@ -400,73 +570,5 @@ impl<T> Pieces<T> {
         next: impl FnMut(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> Flow + Send + 'static,
     ) -> Pieces<T> {
         Pieces(Box::new(next))
-    }
-}
-
-/// A request that a route answers, with the parts of its path.
-#[derive(Debug, derive_more::Deref)]
-pub struct Call<'a> {
-    /// The request; its fields are those of the call, too.
-    #[deref]
-    pub request: HttpRequest<'a>,
-    params: Params<'a, 'a>,
-}
-
-impl Call<'_> {
-    /// The part of the path that the route calls `{name}`.
-    ///
-    /// # Errors
-    /// 400 if it is no `V`.
-    ///
-    /// # Panics
-    /// If the route has no such part.
-    pub fn param<V: FromStr>(&self, name: &str) -> Result<V, HttpError> {
-        let text = self.params.get(name);
-        let text = text.unwrap_or_else(|| panic!("expected a route with `{{{name}}}`"));
-        text.parse().map_err(|_| {
-            let kind = std::any::type_name::<V>();
-            HttpError::new(400, format!("expected {name} as {kind}, found `{text}`"))
-        })
-    }
-
-    /// The values of the query, such as those of `?page=2&size=10`, by name.
-    ///
-    /// # Errors
-    /// 400 if they are no `V`.
-    pub fn query<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
-        let read = serde_urlencoded::from_str(self.request.query);
-        read.map_err(|why| HttpError::new(400, format!("expected another query: {why}")))
-    }
-
-    /// The values of a form of a page, by name.
-    ///
-    /// # Errors
-    /// 415 for a body of another type, 422 if the values are no `V`.
-    pub fn form<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
-        self.expect("application/x-www-form-urlencoded")?;
-        let read = serde_urlencoded::from_bytes(self.body);
-        read.map_err(|why| HttpError::new(422, format!("expected another form: {why}")))
-    }
-
-    /// The body as JSON.
-    ///
-    /// # Errors
-    /// 415 for a body of another type, 400 if it is not JSON, 422 if it is no `V`.
-    pub fn json<V: DeserializeOwned>(&self) -> Result<V, HttpError> {
-        self.expect("application/json")?;
-        serde_json::from_slice(self.body).map_err(|why| {
-            let status = if why.is_data() { 422 } else { 400 };
-            HttpError::new(status, format!("expected another body: {why}"))
-        })
-    }
-
-    /// Refuses a body of another media type; one without a type is taken.
-    fn expect(&self, kind: &str) -> Result<(), HttpError> {
-        let Some(sent) = self.field("Content-Type") else { return Ok(()) };
-        let essence = sent.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        match essence.eq_ignore_ascii_case(kind.as_bytes()) {
-            true => Ok(()),
-            false => Err(HttpError::new(415, format!("expected a body of type {kind}"))),
-        }
     }
 }

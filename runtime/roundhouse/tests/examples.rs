@@ -6,7 +6,9 @@ use std::process::Command;
 
 use roundhouse::{MessageKind, http, lines};
 use sys::signal::Signal;
-use testkit::{Folder, PATIENCE, Server, example, has, has_uring, ms, program, run, talk};
+use testkit::{
+    Folder, PATIENCE, Process, Server, eventually, example, has, has_uring, ms, program, run, talk,
+};
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
 /// Engines of every container: one loop, threads, processes, a process for each connection.
@@ -268,6 +270,61 @@ fn a_state_that_was_handed_over_is_written_by_the_last_server() {
         server.stop();
         let server = Server::start(&mut serve("0"));
         add_todo(&server, 3);
+        server.stop();
+    }
+}
+
+/// Slow functions share connections to a redis and to a server of files; when redis is gone, the
+/// client gets 500 and the server goes on.
+#[test]
+fn outside_talks_to_redis_and_to_another_http_server() {
+    let Some(path) = example("outside") else { return };
+    if !has("redis-server") || !has("python3") {
+        return;
+    }
+    let (folder, _) = Folder::with("text", "from outside");
+    let [redis_port, api_port] = [(); 2].map(|()| testkit::free_port().to_string());
+    let mut redis = Process::start(
+        Command::new(program("redis-server").expect("found above"))
+            .args(["--port", &redis_port, "--bind", "127.0.0.1", "--save", ""])
+            .current_dir(folder.path()),
+    );
+    let mut api = Process::start(
+        Command::new("python3")
+            .args(["-m", "http.server", "--bind", "127.0.0.1", &api_port])
+            .current_dir(folder.path()),
+    );
+    for port in [&redis_port, &api_port] {
+        eventually("a server listens", PATIENCE, || {
+            TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
+        });
+    }
+    let post = |page: &str| format!("POST /visits/{page} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let get = b"GET /texts/text HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+    let mut servers = Vec::new();
+    for engine in ["epoll", "amped", "reactor", "prefork", "thread"] {
+        let mut command = Command::new(&path);
+        command.args(["--port", "0", "--engine", engine]);
+        command.env("REDIS", format!("127.0.0.1:{redis_port}"));
+        let server = Server::start(command.env("API", format!("http://127.0.0.1:{api_port}")));
+        let asked = [post(engine), post(engine), get.clone()].concat();
+        let heard = talk(server.address, &[asked]).expect("a conversation");
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        let bodies: Vec<&str> = heard
+            .split("\r\n\r\n")
+            .skip(1)
+            .map(|it| it.split("HTTP/").next().unwrap_or(""))
+            .collect();
+        assert_eq!(bodies, ["1", "2", "from outside"], "{engine}: {heard}");
+        servers.push(server);
+    }
+    redis.kill();
+    api.kill();
+    for server in servers {
+        let heard = talk(server.address, &[[post("x"), post("x")].concat()]).expect("replies");
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        let failed = heard.matches("HTTP/1.1 500 ").count();
+        assert_eq!((failed, heard.matches("internal error").count()), (2, 2), "{heard}");
         server.stop();
     }
 }

@@ -1,5 +1,7 @@
 //! The adapter for HTTP/1.1, in the simulator: framing, persistence, refusals, times.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use roundhouse::prelude::*;
 use roundhouse::sim;
 
@@ -127,4 +129,16 @@ fn a_slow_request_gets_a_timeout_and_an_idle_client_is_closed() {
     let late = heard(vec![sim::Act::Send(b"GET / HT".to_vec()), sim::Act::Stay]);
     assert!(late.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{late}");
     assert_eq!(heard(vec![sim::Act::Stay]), "");
+}
+
+#[test]
+fn a_failure_names_the_limit_that_was_reached() {
+    let mut service = http(answer);
+    (service.dated, service.patience) = (false, Duration::from_secs(1));
+    let get = r"> GET / HTTP/1.1\r\nHost: a\r\n\r";
+    let script = format!("{get}\n<| HTTP/1.1 200 OK\\r\\n{TEXT} 6\\r\\n\\r\\nhello\\n\n");
+    let check = AssertUnwindSafe(|| sim::check(&service, &script, 100));
+    let failure = catch_unwind(check).expect_err("the network is slower than that");
+    let why = failure.downcast_ref::<String>().expect("a text");
+    assert!(why.contains("was reached: `patience`, 1s for a request."), "{why}");
 }

@@ -1,7 +1,10 @@
 //! One request and its reply, as the function of a service sees them.
 
-use wire::http::{Head, Status};
+use std::borrow::Cow;
 
+use wire::http::{Head, Status, Target};
+
+use super::Refusal;
 use crate::messages::ReplyBuffer;
 
 /// A request with its whole body.
@@ -15,7 +18,7 @@ pub struct HttpRequest<'a> {
     pub query: &'a str,
     /// The body, without chunks; empty without one.
     pub body: &'a [u8],
-    pub(super) head: &'a Head<'a>,
+    pub(crate) head: &'a Head<'a>,
 }
 
 impl<'a> HttpRequest<'a> {
@@ -23,6 +26,27 @@ impl<'a> HttpRequest<'a> {
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
         self.head.field(name)
     }
+}
+
+/// Lends a request to `answer`.
+pub(super) fn with_request<R>(
+    head: &Head<'_>,
+    body: &[u8],
+    answer: impl FnOnce(HttpRequest<'_>) -> R,
+) -> Result<R, Refusal> {
+    let bad = |why: &str| Box::new((Status::BAD_REQUEST, why.to_owned().into()));
+    let target = match (head.method, head.target) {
+        // It asks about the server (RFC 9110 section 9.3.7).
+        ("OPTIONS", "*") => Target { path: b"*".into(), host: None, query: "" },
+        (_, target) => Target::read(target).map_err(|why| bad(&why.to_string()))?,
+    };
+    let path = match &target.path {
+        // It is a part of the head, which is ASCII.
+        Cow::Borrowed(path) if head.target.starts_with('/') => &head.target[..path.len()],
+        path => str::from_utf8(path).map_err(|_| bad("expected a path in UTF-8"))?,
+    };
+    let method = if head.method == "HEAD" { "GET" } else { head.method };
+    Ok(answer(HttpRequest { method, path, query: target.query, body, head }))
 }
 
 /// The answer to a request: 200 with an empty body until something else is said.
@@ -49,6 +73,25 @@ impl HttpResponse {
         self.fields.clear();
         self.kind = "";
         self.body.clear();
+    }
+
+    /// The connection becomes a WebSocket (RFC 6455 section 4.2.2).
+    pub(crate) fn switch(&mut self, accept: &str) {
+        self.status = SWITCHING;
+        for text in
+            ["Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ", accept, "\r\n"]
+        {
+            self.fields.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    /// Whether no layer has answered in place of a WebSocket.
+    pub(crate) fn switches(&self) -> bool {
+        self.status == SWITCHING
+    }
+
+    pub(crate) fn status_code(&self) -> u16 {
+        self.status.0
     }
 
     /// Sets the status; one that is not from 200 to 599 becomes 500.
@@ -99,9 +142,12 @@ impl HttpResponse {
     }
 }
 
+const SWITCHING: Status = Status(101, "Switching Protocols");
+
 /// The words for the statuses that services use (RFC 9110 section 15); no others are needed.
 const REASONS: &str = "200 OK|201 Created|202 Accepted|204 No Content|301 Moved Permanently|\
     302 Found|303 See Other|304 Not Modified|307 Temporary Redirect|308 Permanent Redirect|\
     400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|405 Method Not Allowed|\
-    409 Conflict|410 Gone|415 Unsupported Media Type|422 Unprocessable Content|\
-    429 Too Many Requests|500 Internal Server Error|501 Not Implemented|503 Service Unavailable";
+    409 Conflict|410 Gone|413 Content Too Large|415 Unsupported Media Type|\
+    422 Unprocessable Content|426 Upgrade Required|429 Too Many Requests|\
+    500 Internal Server Error|501 Not Implemented|503 Service Unavailable";
