@@ -42,6 +42,8 @@ const LOOPS: &[(&str, &[&str])] = &[
     ("epoll", &["--engine", "epoll"]),
     ("epoll-edge", &["--engine", "epoll", "--edge"]),
     ("reactor", &["--engine", "reactor", "--workers", "1"]),
+    ("coroutine", &["--engine", "coroutine", "--workers", "1"]),
+    ("leader", &["--engine", "leader", "--workers", "2"]),
     // Requests under callgrind wait for long, and none may be refused.
     ("epoll-governed", &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
 ];

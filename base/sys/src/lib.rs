@@ -13,6 +13,7 @@ pub mod bpf;
 mod call;
 pub mod claim;
 pub mod clock;
+pub mod coroutine;
 pub mod cpu;
 pub mod epoll;
 pub mod eventfd;

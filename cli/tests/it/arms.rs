@@ -40,6 +40,13 @@ pub const EPOLL_ALONE: Arm = Arm { flags: "--engine epoll --helpers 0", ..LOOP }
 /// Sixteen children, one client each.
 pub const PREFORK: Arm = Arm { flags: "--engine prefork", crowd: 16, is_blocking: true, ..LOOP };
 
+/// Two loops, and the smallest stack for each connection, so that every service has a margin.
+pub const COROUTINE: Arm =
+    Arm { flags: "--engine coroutine --stack 65536", workers: Some(2), ..LOOP };
+
+/// Eight threads that lead in turn.
+pub const LEADER: Arm = Arm { flags: "--engine leader", workers: Some(8), ..LOOP };
+
 /// A ring for each core.
 pub const URING: Arm = Arm { flags: "--engine uring", ..LOOP };
 
@@ -185,6 +192,11 @@ impl Arm {
         ["worker", "event"].iter().any(|name| self.has(name))
     }
 
+    /// Whether a worker holds all its sessions in one loop that knows each.
+    pub fn is_loop(&self) -> bool {
+        !self.is_blocking && !self.is_hybrid() && !self.has("coroutine") && !self.has("leader")
+    }
+
     /// Whether its workers share their sessions.
     pub fn is_port(&self) -> bool {
         self.has("port")
@@ -208,7 +220,7 @@ impl Arm {
 
     /// Whether sessions get edge-triggered events.
     pub fn is_edge(&self) -> bool {
-        self.has("--edge")
+        self.has("--edge") || self.has("coroutine")
     }
 
     /// The number of clients that it serves at once, at most `wished`.

@@ -282,5 +282,8 @@ mount! {
     event = EVENT: every, waits, crowd, loops, calls, processes, office;
     worker_spare = WORKER_SPARE: crowd, spare;
     prefork_spare = PREFORK_SPARE: crowd, spare;
+    coroutine = COROUTINE: every, waits, crowd, loops, calls, hoard, private, aided, hiring,
+        overload;
+    leader = LEADER: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

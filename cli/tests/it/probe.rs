@@ -244,8 +244,7 @@ fn id(client: &mut Client) -> u64 {
 /// them.
 pub fn bytes_for_another_session(arm: &Arm) {
     let check = |server: &Server| {
-        let is_alone = server.workers == 1 && !arm.is_blocking && !arm.is_hybrid();
-        let carries = is_alone || arm.is_port();
+        let carries = (server.workers == 1 && arm.is_loop()) || arm.is_port();
         if arm.crowd == 1 {
             let mut client = server.client();
             let me = id(&mut client);

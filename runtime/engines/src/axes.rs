@@ -71,10 +71,15 @@ pub enum Wait {
     Poll,
     /// Readiness by `epoll(7)`.
     Epoll,
+    /// Blocking calls on a coroutine for each connection, resumed by `epoll(7)`.
+    Coroutine,
     /// Completion by `io_uring(7)`.
     Uring,
     /// Threads that serve ready connections, and an epoll in which all others are parked.
     Parked,
+    /// Threads of which one waits for the next ready connection and then serves it, while another
+    /// waits.
+    Leader,
     /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
     Port,
 }
@@ -151,7 +156,9 @@ words!(
     Select = "select",
     Poll = "poll",
     Epoll = "epoll",
+    Coroutine = "coroutine",
     Uring = "uring",
     Parked = "parked",
+    Leader = "leader",
     Port = "port",
 );

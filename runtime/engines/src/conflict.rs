@@ -23,14 +23,8 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             "parked connections need a pool of threads in each process: say --container hybrid",
         );
     }
-    if wait == Wait::Port {
-        if container != Container::Threads {
-            return Some("a port is served by the threads of one process: say --container threads");
-        }
-        if accept != Accept::Shared {
-            return Some("a port accepts for all its threads: say --accept shared");
-        }
-        return None;
+    if matches!(wait, Wait::Port | Wait::Leader) {
+        return pooled(container, accept, wait == Wait::Port);
     }
     match (accept, container, wait) {
         (_, Container::Helped, Wait::Blocking) => {
@@ -42,13 +36,13 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             Container::Solo | Container::Helped,
             _,
         ) => Some("one worker has no other to share with: say --accept shared"),
-        (Accept::Lock, _, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => {
+        (Accept::Lock, _, wait) if is_loop(wait) => {
             Some("a loop must not sleep for a lock while its connections wait: say --wait blocking")
         }
-        (Accept::Exclusive, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
+        (Accept::Exclusive, _, wait) if !matches!(wait, Wait::Epoll | Wait::Parked) => {
             Some("exclusive wake-ups are a flag of epoll_ctl(2): say --wait epoll")
         }
-        (_, Container::Hybrid, Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring) => Some(
+        (_, Container::Hybrid, wait) if is_loop(wait) => Some(
             "each thread of a hybrid has one connection, and no events to choose from: say \
                  --wait blocking",
         ),
@@ -63,4 +57,25 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         }
         _ => None,
     }
+}
+
+/// Why threads that share their connections cannot have this container or way to accept.
+fn pooled(container: Container, accept: Accept, is_port: bool) -> Option<&'static str> {
+    let advice = |port, leader| Some(if is_port { port } else { leader });
+    match (container, accept) {
+        (Container::Threads, Accept::Shared) => None,
+        (Container::Threads, _) => advice(
+            "a port accepts for all its threads: say --accept shared",
+            "the leader accepts for all threads: say --accept shared",
+        ),
+        _ => advice(
+            "a port is served by the threads of one process: say --container threads",
+            "the threads of one process take turns to lead: say --container threads",
+        ),
+    }
+}
+
+/// Whether one loop has many connections.
+fn is_loop(wait: Wait) -> bool {
+    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port)
 }

@@ -22,7 +22,8 @@ use crate::governor::Mode;
 use crate::member::Member;
 use crate::shape::Shape;
 use crate::supervise::SIGNALS;
-use crate::wait::blocking::{self, Kept};
+use crate::wait::blocking;
+use crate::wait::blocking::kept::Kept;
 use crate::wait::mechanism::Mechanism;
 
 /// One worker's life, from its context to the end of the drain.
@@ -111,8 +112,10 @@ fn carrier(shape: &Shape) -> Carrier {
     match shape.wait {
         _ if shape.knobs.overload.governor == Mode::Off => Carrier::Unwatched,
         Wait::Blocking => Carrier::Thread,
-        Wait::Parked => Carrier::Pool,
-        Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring | Wait::Port => Carrier::Loop,
+        Wait::Parked | Wait::Leader => Carrier::Pool,
+        Wait::Select | Wait::Poll | Wait::Epoll | Wait::Coroutine | Wait::Uring | Wait::Port => {
+            Carrier::Loop
+        }
     }
 }
 

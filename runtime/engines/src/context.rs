@@ -18,6 +18,7 @@
 
 pub mod carrier;
 mod governed;
+mod pooled;
 
 use std::cell::Cell;
 use std::io;

@@ -30,6 +30,9 @@ settings! {
         "helpers" helpers: Option<usize>, "N";
         /// Edge-triggered readiness (epoll only)
         "edge" edge: bool, "";
+        /// Stack of each connection, of which only touched pages are memory (coroutine only)
+        /// [default: 262144]
+        "stack" stack: Option<usize>, "BYTES", bounds: 65536..=1 << 30;
     }
     /// How many workers there are, and for how long; unset: the container's default.
     struct staff: Staff = "Workers" {

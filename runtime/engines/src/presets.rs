@@ -176,6 +176,17 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
+        "coroutine",
+        (Container::Threads, Accept::Reuseport, Wait::Coroutine),
+        WorkerCount::Cores,
+        [
+            "a stack for each client; --stack",
+            "wait/coroutine.rs",
+            "blocking code on a stack for each client, switched where it would wait (virtual \
+             threads, may)",
+        ],
+    ),
+    preset(
         "uring",
         (Container::Threads, Accept::Reuseport, Wait::Uring),
         WorkerCount::Cores,
@@ -183,6 +194,17 @@ pub const PRESETS: &[Preset] = &[
             "io_uring: Linux 6.1, and permission to use it",
             "wait/uring.rs",
             "a completion ring and a listener for each core (io_uring(7))",
+        ],
+    ),
+    preset(
+        "leader",
+        (Container::Threads, Accept::Shared, Wait::Leader),
+        WorkerCount::Fixed(16),
+        [
+            "nothing; a thread for each step that may block at once",
+            "wait/leader.rs",
+            "threads that lead in turn: one waits, hands the lead over, serves (Leader/Followers, \
+             ACE)",
         ],
     ),
     preset(

@@ -149,8 +149,8 @@ fn check_governor(service: &dyn ErasedService, shape: &Shape) -> Result<(), Faul
 /// Checks before any worker starts whether the machine has the features that the shape needs.
 fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
-        Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll | Wait::Parked => Ok(None),
         Wait::Uring | Wait::Port => rings(shape).map(Some).map_err(Fault::Ring),
+        _ => Ok(None),
     }
 }
 

@@ -116,7 +116,7 @@ impl Shape {
     /// port has all sessions.
     pub fn carries(&self) -> bool {
         match self.wait {
-            Wait::Blocking | Wait::Parked => false,
+            Wait::Blocking | Wait::Coroutine | Wait::Parked | Wait::Leader => false,
             Wait::Port => true,
             Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => self.workers == 1,
         }
@@ -161,6 +161,7 @@ impl Shape {
                 self.wait
             )));
         }
+        self.check_stack()?;
         match self.knobs.loops.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
             Some(_) if self.container == Container::Hybrid => Err(Refused(
@@ -206,10 +207,11 @@ impl Shape {
             ));
         }
         match most {
-            // Parked connections share the limit of their process.
+            // Parked connections share the limit of their process, as those of all leaders do.
             Some(most) if self.wait == Wait::Parked && most >= self.workers / self.threads() => {
                 Ok(())
             }
+            Some(1..) if self.wait == Wait::Leader => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

@@ -6,7 +6,9 @@
 //! sessions of their process.
 
 pub mod blocking;
+pub mod coroutine;
 pub mod epoll;
+pub mod leader;
 pub mod mechanism;
 pub mod parked;
 pub mod poll;
@@ -32,10 +34,12 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Select => Box::new(Readiness::<select::Waiter>::new()),
         Wait::Poll => Box::new(Readiness::<poll::Waiter>::new()),
         Wait::Epoll => Box::new(Readiness::<epoll::Waiter>::new()),
+        Wait::Coroutine => Box::new(coroutine::Coroutines),
         Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)
         }
+        Wait::Leader => Box::new(leader::Leaders::new(common)?),
         Wait::Port => Box::new(CompletionPort::new(common)?),
     })
 }

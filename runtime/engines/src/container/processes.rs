@@ -25,7 +25,7 @@ use crate::common::Common;
 use crate::fault::Fault;
 use crate::supervise::crew::{Crew, End, Ended};
 use crate::wait;
-use crate::wait::blocking::Kept;
+use crate::wait::blocking::kept::Kept;
 
 /// The exit code of a worker that panicked, as of any Rust program.
 const PANICKED: i32 = 101;

@@ -14,7 +14,7 @@ use crate::accept::source::Arrival;
 use crate::common::Common;
 use crate::limits::ACCEPTS;
 use crate::supervise::crew::{Crew, End, Ended};
-use crate::wait::blocking::Kept;
+use crate::wait::blocking::kept::Kept;
 use crate::wait::mechanism::Mechanism;
 
 /// The stack of a worker that stays, as std gives it.

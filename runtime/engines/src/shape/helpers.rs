@@ -14,8 +14,8 @@ impl Shape {
     /// Whether a worker must not block, because it has many sessions.
     pub fn has_loops(&self) -> bool {
         match self.wait {
-            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => true,
-            Wait::Blocking | Wait::Parked | Wait::Port => false,
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Coroutine | Wait::Uring => true,
+            Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port => false,
         }
     }
 
@@ -48,10 +48,22 @@ impl Shape {
         }
     }
 
+    /// Checks the size of a connection's stack.
+    pub(crate) fn check_stack(&self) -> Result<(), Refused> {
+        match self.knobs.loops.stack {
+            Some(_) if self.wait != Wait::Coroutine => Err(Refused(format!(
+                "a stack for each connection belongs to wait coroutine, found wait {}: leave \
+                 --stack out, or say --engine coroutine",
+                self.wait
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
         match (self.knobs.loops.helpers, self.wait) {
-            (Some(_), Wait::Blocking | Wait::Parked) => Err(Refused(format!(
+            (Some(_), Wait::Blocking | Wait::Parked | Wait::Leader) => Err(Refused(format!(
                 "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
                  say --engine epoll",
                 self.wait
@@ -97,14 +109,15 @@ mod tests {
         check("amped", Some(0), None, "--engine epoll --helpers 0");
         check("amped", Some(HELPERS_MAX + 1), None, "at most");
         check("prefork", Some(4), None, "in place");
+        check("leader", Some(4), None, "in place");
         check("port", Some(4), None, "--threads");
     }
 
     #[test]
     fn each_container_has_its_helpers_and_a_port_its_tokens() {
         let usual = |engine| Shape::preset(engine, 2).expect("a preset").helpers();
-        assert_eq!([usual("epoll"), usual("amped"), usual("uring")], [4, 16, 4]);
-        assert_eq!([usual("prefork"), usual("event"), usual("port")], [0; 3]);
+        assert_eq!(["epoll", "amped", "uring", "coroutine"].map(usual), [4, 16, 4, 4]);
+        assert_eq!(["prefork", "event", "port", "leader"].map(usual), [0; 4]);
         let mut port = Shape::preset("port", 4).expect("a preset");
         assert_eq!((port.workers, port.running()), (8, 4));
         port.workers = 1;

@@ -14,26 +14,30 @@
 //!
 //! While all workers are busy and clients wait, a client that is silent loses its place
 //! ([`SilenceBound`]): otherwise a few idle ones would keep all others out.
+//!
+//! The calls that wait are a trait ([`BlockingCalls`]): a turn waits in the kernel on a thread, and
+//! by a switch of stacks on a coroutine. It is compiled for each.
 
+pub mod calls;
 mod ending;
+pub mod kept;
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
-use seam::{Buffers, Closed, Conn, Instant, Peer, SessionId};
-use sys::socket;
+use seam::{Closed, Conn, Instant, SessionId};
 
+use self::calls::{BlockingCalls, ThreadCalls};
+use self::kept::Kept;
 use crate::accept::source::Arrival;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
+use crate::limits::{SHORT_LOOK, WAIT};
 use crate::member::Member;
 use crate::parts::admission::{Admission, Attempt};
 use crate::parts::connection::{Connection, Sent};
 use crate::parts::silence::SilenceBound;
 use crate::parts::tick::tick;
-use crate::parts::transmit::CallMode;
 use crate::wait::mechanism::Mechanism;
 
 /// The mechanism of workers that share nothing.
@@ -53,8 +57,8 @@ impl Mechanism for Blocking {
             context.rest(Doing::Waiting);
             let accepted = context.accept_source.take(true);
             match admission.sort(accepted, now, context.slot()) {
-                Attempt::Taken((fd, peer)) => {
-                    Turn::new(context, &mut kept, fd, peer).run();
+                Attempt::Taken(arrival) => {
+                    serve_next(context, &mut kept, arrival);
                     served += 1;
                     if served >= context.lifetime {
                         context.slot().dismiss();
@@ -69,68 +73,62 @@ impl Mechanism for Blocking {
 }
 
 /// Serves one connection that the supervisor has accepted.
-pub fn serve_one(context: &WorkerContext<'_>, kept: &mut Kept, (fd, peer): Arrival) {
+pub fn serve_one(context: &WorkerContext<'_>, kept: &mut Kept, arrival: Arrival) {
     context.slot().set_state(SlotState::Ready);
     kept.served = context.id.generation();
-    Turn::new(context, kept, fd, peer).run();
+    serve_next(context, kept, arrival);
 }
 
-/// The buffers that a worker keeps from one connection to the next.
-pub struct Kept {
-    /// Input, in a capacity of [`RECEIVE_BYTES`] whose pages the kernel touches as it needs them.
-    scratch: Vec<u8>,
-    buffers: Buffers,
-    served: u32,
-    /// The time of the service's next tick, if this worker calls it.
-    next_tick: Option<Instant>,
-}
-
-impl Kept {
-    /// Buffers for one connection at a time.
-    pub fn new() -> Kept {
-        let mut buffers = Buffers::new(BLOCKING_BUFFERS);
-        let first = buffers.take();
-        buffers.put(first);
-        let scratch = Vec::with_capacity(RECEIVE_BYTES);
-        Kept { scratch, buffers, served: 0, next_tick: None }
-    }
+/// Serves a connection on this thread, to its end.
+fn serve_next(context: &WorkerContext<'_>, kept: &mut Kept, arrival: Arrival) {
+    context.id.enter();
+    kept.served = kept.served % SessionId::GENERATION_MAX + 1;
+    let id = SessionId::new(context.id.slot(), 0, kept.served);
+    Turn::new(context, ThreadCalls::new(kept), id, arrival).run();
 }
 
 /// A worker's turn with one connection, from accept to close.
-struct Turn<'a, 'd> {
+pub(crate) struct Turn<'a, 'd, C> {
     context: &'a WorkerContext<'d>,
-    kept: &'a mut Kept,
+    calls: C,
     connection: Connection<SessionId>,
     now: Instant,
     /// When to check the peer's pace next.
     look: Instant,
-    /// The socket's receive timeout, if it is not [`WAIT`].
-    timeout: Duration,
     silence_bound: SilenceBound,
 }
 
-impl<'a, 'd> Turn<'a, 'd> {
-    fn new(context: &'a WorkerContext<'d>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
-        let now = context.now();
-        context.id.enter();
-        context.turn(now); // A reload may have come while it waited.
-        kept.served = kept.served % SessionId::GENERATION_MAX + 1;
-        let id = SessionId::new(context.id.slot(), 0, kept.served);
-        let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut kept.buffers);
+impl<'a, 'd, C: BlockingCalls> Turn<'a, 'd, C> {
+    /// The turn of the session `id` with a client that has come.
+    pub fn new(
+        context: &'a WorkerContext<'d>,
+        mut calls: C,
+        id: SessionId,
+        (fd, peer): Arrival,
+    ) -> Self {
+        let now = calls.resumed(context); // A reload may have come while it waited.
+        let cx = context.cx(now, id);
+        let conn = Conn::open(context.service, &cx, peer, &mut calls.kept().buffers);
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
         let silence_bound = SilenceBound::default();
-        let (look, timeout) = (now, WAIT);
-        Turn { context, kept, connection, now, look, timeout, silence_bound }
+        Turn { context, calls, connection, now, look: now, silence_bound }
     }
 
-    fn run(mut self) {
+    /// Serves the connection to its end.
+    pub fn run(mut self) {
+        self.serve();
+        self.finish();
+    }
+
+    /// Serves the connection until it can be closed.
+    pub fn serve(&mut self) {
         loop {
             self.work_and_send();
             self.context.carry_out_effects();
             let mut wants = self.connection.conn.wants();
             if wants.close {
-                break;
+                return;
             }
             let phase = self.context.phase();
             if phase >= Phase::Draining {
@@ -147,61 +145,75 @@ impl<'a, 'd> Turn<'a, 'd> {
             }
             self.wait(wants.read, wants.wake);
         }
-        self.finish();
     }
 
     fn cx(&self) -> seam::Cx<'a, ()> {
         self.context.cx(self.now, self.connection.x)
     }
 
-    /// Waits for input, or for the session's own deadline, at most [`WAIT`].
+    /// Waits for input, or for the session's own deadline, at most [`BlockingCalls::LONGEST`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
-        self.connection.conn.lend(&mut self.kept.buffers);
-        let [wakes, ticks] = [wake, self.kept.next_tick].map(|it| it.unwrap_or(Instant::NEVER));
-        let timeout = wakes.min(ticks).since(self.now).min(WAIT);
+        if C::IS_SHARED {
+            self.connection.conn.reclaim(&mut self.calls.kept().buffers);
+        } else {
+            self.connection.conn.lend(&mut self.calls.kept().buffers);
+        }
+        let next_tick = self.calls.kept().next_tick;
+        let [wakes, ticks] = [wake, next_tick].map(|it| it.unwrap_or(Instant::NEVER));
+        let timeout = wakes.min(ticks).since(self.now).min(C::LONGEST);
         if !self.connection.may_receive(self.context, self.now) {
-            self.context.rest(Doing::Waiting);
-            std::thread::sleep(SHORT_LOOK.min(timeout));
-            self.now = self.context.now();
+            self.calls.rest(self.context, Doing::Waiting);
+            self.calls.sleep(SHORT_LOOK.min(timeout));
+            self.now = self.calls.now(self.context);
             self.shed();
         } else if read {
             self.receive(timeout);
             self.shed();
         } else {
-            self.context.rest(Doing::Waiting);
-            std::thread::sleep(timeout);
-            self.now = self.context.now();
+            self.calls.rest(self.context, Doing::Waiting);
+            self.calls.sleep(timeout);
+            self.now = self.calls.now(self.context);
         }
-        self.kept.next_tick = tick(self.context, self.kept.next_tick, self.now);
+        if !C::IS_SHARED {
+            let next_tick = tick(self.context, next_tick, self.now);
+            self.calls.kept().next_tick = next_tick;
+        }
         self.connection.conn.deadline(self.context.service, &self.cx());
         let silence = self.now.since(self.connection.active);
-        // A client is silent only where the service waits for it, and has bounded that time.
+        // A client is silent only where the service waits for it, and on a thread has bounded that
+        // time.
+        let is_silent = match C::IS_SHARED {
+            true => self.connection.is_silent(self.now),
+            false => wake.is_some() && silence >= WAIT,
+        };
         let must_leave = read
-            && wake.is_some()
-            && silence >= WAIT
-            && self.silence_bound.must_leave(self.context.is_awaited(), silence, self.now);
+            && is_silent
+            && self.silence_bound.must_leave(
+                self.calls.is_awaited(self.context),
+                silence,
+                self.now,
+            );
         if must_leave || silence >= self.context.idle() {
             self.connection.conn.shut(Closed::Idle);
         }
     }
 
     fn receive(&mut self, timeout: Duration) {
-        // A timeout of zero would mean "forever" (socket(7), SO_RCVTIMEO).
-        let timeout = timeout.max(Duration::from_micros(1));
-        if timeout != self.timeout {
-            self.timeout = timeout;
-            if socket::set_receive_timeout(&self.connection.fd, Some(timeout)).is_err() {
-                self.connection.conn.abort(Closed::Reset);
-                return;
-            }
+        self.calls.rest(self.context, Doing::Reading);
+        let Ok(received) = self.calls.receive(&self.connection.fd, Some(timeout)) else {
+            self.connection.conn.abort(Closed::Reset);
+            return;
+        };
+        self.now = self.calls.resumed(self.context);
+        if !C::IS_SHARED {
+            self.await_memory();
         }
-        self.context.rest(Doing::Reading);
-        let received = socket::recv_into(&self.connection.fd, &mut self.kept.scratch);
-        self.now = self.context.now();
-        self.context.turn(self.now);
-        self.await_memory();
         let cx = self.cx();
-        self.connection.received(self.context, &cx, received, &self.kept.scratch);
+        let kept = &mut *self.calls.kept();
+        if C::IS_SHARED {
+            self.connection.conn.lend(&mut kept.buffers);
+        }
+        self.connection.received(self.context, &cx, received, &kept.scratch);
         self.connection.count_much(self.context, self.now);
     }
 
@@ -212,9 +224,9 @@ impl<'a, 'd> Turn<'a, 'd> {
             && self.context.board.is_dire()
             && self.context.phase() < Phase::Forced
         {
-            self.context.rest(Doing::Waiting);
-            std::thread::sleep(SHORT_LOOK);
-            self.now = self.context.now();
+            self.calls.rest(self.context, Doing::Waiting);
+            self.calls.sleep(SHORT_LOOK);
+            self.now = self.calls.now(self.context);
             self.context.board.judge_memory(self.now.ns());
             // Where all workers wait here, the connections of least use end the shortage.
             self.shed();
@@ -224,27 +236,34 @@ impl<'a, 'd> Turn<'a, 'd> {
         }
     }
 
-    /// Runs jobs in place, and sends until nothing waits.
+    /// Does jobs, and sends until nothing waits.
     fn work_and_send(&mut self) {
         loop {
             let cx = self.cx();
             if let Some(job) = self.connection.conn.take_job() {
-                let outcome = self.context.service.work(&(), job);
-                self.now = self.context.now();
-                self.connection.conn.outcome(self.context.service, &self.cx(), outcome);
+                let outcome = self.calls.work(self.context, self.connection.x, job);
+                self.now = self.calls.now(self.context);
+                match outcome {
+                    Some(outcome) => {
+                        let cx = self.cx();
+                        self.connection.conn.outcome(self.context.service, &cx, outcome);
+                    }
+                    None => self.connection.conn.abort(Closed::Reset),
+                }
                 continue;
             }
             if self.connection.conn.looks() {
-                self.connection.last_look(self.context, &cx, &mut self.kept.scratch);
+                let kept = &mut *self.calls.kept();
+                self.connection.last_look(self.context, &cx, &mut kept.scratch);
                 continue;
             }
             if self.connection.conn.out().waiting() == 0 {
                 self.connection.pace.rest();
                 return;
             }
-            let sent = self.connection.send(self.context, &cx, CallMode::Blocking);
+            let sent = self.connection.send(self.context, &cx, C::SEND);
             if sent != Sent::Broken && self.connection.conn.out().waiting() > 0 {
-                self.endure();
+                self.endure(sent);
             }
         }
     }
@@ -258,9 +277,10 @@ impl<'a, 'd> Turn<'a, 'd> {
 
     /// The peer does not take all output at once: waits, unless it takes too little or the server
     /// is forced.
-    fn endure(&mut self) {
-        self.context.rest(Doing::Writing);
-        self.now = self.context.now();
+    fn endure(&mut self, sent: Sent) {
+        self.calls.rest(self.context, Doing::Writing);
+        self.calls.await_room(sent);
+        self.now = self.calls.now(self.context);
         if self.context.phase() >= Phase::Forced {
             self.connection.conn.abort(Closed::Forced);
         }

@@ -35,7 +35,12 @@ impl Mechanism for ParkedConnections {
         if member.feeds_workers() {
             return listener::serve(context, self, member.first);
         }
-        serve(context, self, member.first + member.workers)
+        let next = || {
+            let work = self.next_ready();
+            let is_over = || context.phase() > Phase::Ready && self.is_over();
+            Ok(if work.is_none() && is_over() { Next::Over } else { Next::Work(work) })
+        };
+        serve(context, self, member.first + member.workers, next)
     }
 
     fn pools_sessions(&self) -> bool {
@@ -51,23 +56,31 @@ impl Mechanism for ParkedConnections {
     }
 }
 
-/// Serves connections from the queue until the server drains. `shard` is the listener's slot,
-/// which names the sessions.
-fn serve(
+/// The next action of a worker.
+pub(crate) enum Next {
+    /// It serves a connection, if one is ready.
+    Work(Option<ParkedWork>),
+    /// It ends, because no more will come.
+    Over,
+}
+
+/// Serves the connections that `next` gives until none will come. `shard` is the slot that names
+/// the sessions.
+pub(crate) fn serve(
     context: &WorkerContext<'_>,
     parking: &ParkedConnections,
     shard: usize,
+    mut next: impl FnMut() -> Result<Next, Fault>,
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
     let (now, serving) = (context.now(), None);
     let mut worker = Worker { context, parking, shard, scratch, buffers, now, serving };
     context.ready();
     loop {
-        let Some(ready) = parking.next_ready() else {
-            if context.phase() > Phase::Ready && parking.is_over() {
-                return Ok(());
-            }
-            continue;
+        let ready = match next()? {
+            Next::Work(Some(ready)) => ready,
+            Next::Work(None) => continue,
+            Next::Over => return Ok(()),
         };
         worker.now = context.now();
         context.turn(worker.now);

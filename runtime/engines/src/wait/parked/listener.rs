@@ -43,26 +43,21 @@ pub fn serve(
     parking: &ParkedConnections,
     first: usize,
 ) -> Result<(), Fault> {
-    let mut listener = Listener {
-        context,
-        parking,
-        admission: Admission::new(context.sessions_max()),
-        first,
-        accepted: 0,
-        listening: false,
-        now: context.now(),
-        next_tick: context.is_first.then_some(Instant::ZERO),
-        next_room: Instant::ZERO,
-        silence: SilenceBound::default(),
+    let mut events = Events::with_capacity(EVENTS);
+    let mut duties = Duties::new(context);
+    let mut listener = Listener { context, parking, first, serves: false, duties: &mut duties };
+    let mut run = || {
+        listener.begin()?;
+        context.ready();
+        while !listener.turn(&mut events)? {}
+        Ok(())
     };
-    listener.run().map_err(Fault::Wait)
+    run().map_err(Fault::Wait)
 }
 
-struct Listener<'a, 'd> {
-    context: &'a WorkerContext<'d>,
-    parking: &'a ParkedConnections,
+/// The state of a listener, whichever thread listens.
+pub struct Duties {
     admission: Admission,
-    first: usize,
     /// The number of accepted connections, which decides when the process is replaced.
     accepted: u64,
     listening: bool,
@@ -74,58 +69,87 @@ struct Listener<'a, 'd> {
     silence: SilenceBound,
 }
 
+impl Duties {
+    pub fn new(context: &WorkerContext<'_>) -> Duties {
+        Duties {
+            admission: Admission::new(context.sessions_max()),
+            accepted: 0,
+            listening: false,
+            now: context.now(),
+            next_tick: context.is_first.then_some(Instant::ZERO),
+            next_room: Instant::ZERO,
+            silence: SilenceBound::default(),
+        }
+    }
+}
+
+/// The thread that listens.
+pub struct Listener<'a, 'd> {
+    pub context: &'a WorkerContext<'d>,
+    pub parking: &'a ParkedConnections,
+    /// The slot of the process's first worker.
+    pub first: usize,
+    /// It serves connections itself: it does not wait while some are queued.
+    pub serves: bool,
+    pub duties: &'a mut Duties,
+}
+
 impl Listener<'_, '_> {
-    fn run(&mut self) -> io::Result<()> {
+    /// Watches the server's stop and the bell of the workers.
+    pub fn begin(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let stop = Interest { edge: true, ..Interest::READ };
         parking.epoll.add(context.stop.as_fd(), stop, KEY_STOP)?;
-        parking.epoll.add(&parking.bell, Interest::READ, KEY_BELL)?;
-        context.ready();
-        let mut events = Events::with_capacity(EVENTS);
-        loop {
-            self.accept()?;
-            context.rest(Doing::Waiting);
-            parking.epoll.wait(&mut events, self.timeout())?;
-            self.now = context.now();
-            if context.turn(self.now) {
-                self.admission.set_limit(context.sessions_max());
-                // Their deadlines were computed from the old settings.
-                let parked = parking.take_where(|_| true);
-                parked.into_iter().for_each(|connection| self.queue(connection, false));
-            }
-            events.iter().for_each(|event| self.complete(event));
-            (0..parking.take_ended()).for_each(|_| context.closed(self.now));
-            self.follow_phase();
-            if context.board.is_short() {
-                let parked = parking.take_where(Connection::holds_much);
-                parked.into_iter().for_each(|connection| self.queue(connection, false));
-            }
-            if parking.soonest() <= self.now {
-                let now = self.now;
-                let due = parking.take_where(|connection| connection.scheduled <= now);
-                due.into_iter().for_each(|connection| self.queue(connection, false));
-            }
-            self.make_room();
-            self.next_tick = tick(context, self.next_tick, self.now);
-            context.carry_out_effects();
-            if context.slot().open.read() == 0 && context.is_over() {
-                return Ok(());
-            }
+        parking.epoll.add(&parking.bell, Interest::READ, KEY_BELL)
+    }
+
+    /// Waits for events and queues the connections that are ready or due; true if the server has
+    /// drained.
+    pub fn turn(&mut self, events: &mut Events) -> io::Result<bool> {
+        let (context, parking) = (self.context, self.parking);
+        self.accept()?;
+        context.rest(Doing::Waiting);
+        parking.epoll.wait(events, self.timeout())?;
+        let now = context.now();
+        self.duties.now = now;
+        if context.turn(now) {
+            self.duties.admission.set_limit(context.sessions_max());
+            // Their deadlines were computed from the old settings.
+            let parked = parking.take_where(|_| true);
+            parked.into_iter().for_each(|connection| self.queue(connection, false));
         }
+        events.iter().for_each(|event| self.complete(event));
+        (0..parking.take_ended()).for_each(|_| context.closed(now));
+        self.follow_phase();
+        if context.board.is_short() {
+            let parked = parking.take_where(Connection::holds_much);
+            parked.into_iter().for_each(|connection| self.queue(connection, false));
+        }
+        if parking.soonest() <= now {
+            let due = parking.take_where(|connection| connection.scheduled <= now);
+            due.into_iter().for_each(|connection| self.queue(connection, false));
+        }
+        self.make_room();
+        self.duties.next_tick = tick(context, self.duties.next_tick, now);
+        context.carry_out_effects();
+        Ok(context.slot().open.read() == 0 && context.is_over())
     }
 
     fn timeout(&self) -> Option<Duration> {
+        if self.serves && self.parking.has_queued() {
+            return Some(Duration::ZERO);
+        }
         let mut soonest = self.parking.soonest();
-        for moment in [self.admission.resumes_at(), self.next_tick] {
+        for moment in [self.duties.admission.resumes_at(), self.duties.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
         if self.context.board.is_short() {
-            soonest = soonest.min(self.now + SHORT_LOOK);
+            soonest = soonest.min(self.duties.now + SHORT_LOOK);
         }
-        if self.admission.is_full() {
-            soonest = soonest.min(self.next_room);
+        if self.duties.admission.is_full() {
+            soonest = soonest.min(self.duties.next_room);
         }
-        let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
+        let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.duties.now));
         match self.context.phase() {
             // With open connections it checks periodically for reloaded settings.
             Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
@@ -165,12 +189,15 @@ impl Listener<'_, '_> {
 
     /// At the limit, while others wait: ends the parked sessions of the longest silent clients.
     fn make_room(&mut self) {
-        if !self.admission.is_full() || self.now < self.next_room {
+        if !self.duties.admission.is_full() || self.duties.now < self.duties.next_room {
             return;
         }
-        self.next_room = self.now + WAIT;
-        let Some(bound) = self.silence.bound(self.context.is_awaited(), self.now) else { return };
-        let now = self.now;
+        self.duties.next_room = self.duties.now + WAIT;
+        let Some(bound) = self.duties.silence.bound(self.context.is_awaited(), self.duties.now)
+        else {
+            return;
+        };
+        let now = self.duties.now;
         let is_silent = |it: &Connection| now.since(it.active) >= bound && it.is_silent(now);
         for mut connection in self.parking.take_where(is_silent) {
             connection.end(Closed::Idle);
@@ -185,13 +212,14 @@ impl Listener<'_, '_> {
         let mut wants = false;
         for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
-            wants =
-                !context.is_over() && self.admission.is_open(open, self.now) && parking.has_idle();
+            wants = !context.is_over()
+                && self.duties.admission.is_open(open, self.duties.now)
+                && parking.has_idle();
             if !wants {
                 break;
             }
             let accepted = context.accept_source.take(false);
-            match self.admission.sort(accepted, self.now, context.slot()) {
+            match self.duties.admission.sort(accepted, self.duties.now, context.slot()) {
                 Attempt::Taken(arrival) => self.admit(arrival),
                 Attempt::Gone => {}
                 Attempt::Empty => break,
@@ -201,25 +229,25 @@ impl Listener<'_, '_> {
                 }
             }
         }
-        if wants != self.listening {
+        if wants != self.duties.listening {
             match wants {
                 true => parking.epoll.add(context.accept_source.fd(), LISTENER, KEY_LISTENER)?,
                 false => parking.epoll.remove(context.accept_source.fd())?,
             }
-            self.listening = wants;
+            self.duties.listening = wants;
         }
         Ok(())
     }
 
     fn admit(&mut self, arrival: crate::accept::source::Arrival) {
         let context = self.context;
-        context.opened(self.now);
+        context.opened(self.duties.now);
         if self.parking.put(parking::ParkedWork::New(arrival)).is_err() {
             context.slot().refuse(Refusal::NoWorker);
-            context.closed(self.now);
+            context.closed(self.duties.now);
         }
-        self.accepted += 1;
-        if self.accepted >= context.lifetime {
+        self.duties.accepted += 1;
+        if self.duties.accepted >= context.lifetime {
             (self.first..=context.id.slot()).for_each(|slot| context.board.slot(slot).dismiss());
         }
     }
@@ -247,7 +275,7 @@ impl Listener<'_, '_> {
     fn end(&mut self, mut connection: Connection, why: Closed) {
         let id = connection.x.id;
         connection.conn.abort(why);
-        connection.close(self.context, &self.context.cx(self.now, id));
+        connection.close(self.context, &self.context.cx(self.duties.now, id));
         self.parking.end(id);
     }
 }

@@ -116,6 +116,24 @@ impl ParkedConnections {
         ready
     }
 
+    /// Leads as a thread that will serve what it finds: it is idle until `lead` returns.
+    pub fn as_idle<T>(&self, lead: impl FnOnce() -> T) -> T {
+        self.idle.fetch_add(1, Ordering::SeqCst);
+        let led = lead();
+        self.idle.fetch_sub(1, Ordering::SeqCst);
+        led
+    }
+
+    /// Whether work is queued.
+    pub fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Work that is queued.
+    pub fn take_queued(&self) -> Option<ParkedWork> {
+        self.queue.try_take()
+    }
+
     /// An id for a new session of the listener in worker slot `shard`.
     pub fn name(&self, shard: usize) -> SessionId {
         let mut inside = self.lock();
