@@ -6,6 +6,7 @@
 mod artefact;
 mod attach;
 mod check;
+mod checkup;
 mod completions;
 mod course;
 mod demo;
@@ -93,6 +94,8 @@ enum Command {
     Race(Box<race::Args>),
     /// Compare two servers: does a request cost more on the new one?
     Ab(Box<race::ab::Args>),
+    /// Check any server: cost, tail, what breaks it, in three minutes
+    Checkup(Box<checkup::Args>),
     /// Choose an engine and its settings for a workload
     Tune(tune::Args),
     /// Describe the plan files of races and duets
@@ -155,7 +158,7 @@ enum Command {
 /// The commands in the order in which people meet them.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Compare servers", &["ab", "race", "explain", "report", "compare", "doctor"]),
-    ("Load a server", &["load"]),
+    ("Check and load a server", &["checkup", "load"]),
     ("Serve", &["serve", "engines", "top", "ctl"]),
     ("Tune", &["tune"]),
     ("See and learn", &["demo", "museum", "path"]),
@@ -221,6 +224,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Race(args) => race::run(&args),
         Command::Ab(args) => race::ab::run(&args),
+        Command::Checkup(args) => checkup::run(&args),
         Command::Tune(args) => tune::run(&args),
         Command::Plan(args) => race::plan::print_schema(&args),
         Command::Explain(args) => race::explain::run(&args),

@@ -21,9 +21,11 @@ const EXCLUSIVE: u16 = 0x200;
 const REPLACE: u16 = 0x100;
 /// `NLM_F_DUMP`.
 const LIST: u16 = 0x300;
-/// `SOCK_DIAG_BY_FAMILY`, and the state of a connection without the last packet of its handshake.
+/// `SOCK_DIAG_BY_FAMILY`, and the states of a connection without the last packet of its handshake,
+/// and of a listener.
 const BY_FAMILY: u16 = 20;
 const SYN_RECV: u32 = 1 << 3;
+const LISTEN: u32 = 1 << 10;
 /// The handle of a device's bucket; its only class is the next number.
 const BUCKET: u32 = 1 << 16;
 /// `TC_H_ROOT`.
@@ -310,11 +312,50 @@ impl Netlink {
 /// `ENOENT` where the kernel has no such diagnosis.
 pub fn handshakes(listener: SocketAddr) -> io::Result<usize> {
     let family = if listener.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    diagnosed(family, SYN_RECV, listener.port()).map(|found| found.len())
+}
+
+/// A listening socket of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenQueue {
+    /// Connections that wait to be accepted.
+    pub waiting: u32,
+    /// The number of them from which further ones are dropped: the backlog of listen(2).
+    pub backlog: u32,
+    /// The number by which `/proc/PID/fd` names the socket.
+    pub inode: u32,
+    /// Whether it has an address of IPv6.
+    pub is_v6: bool,
+}
+
+/// The sockets of this network that listen on a port, of both families (sock_diag(7)).
+///
+/// # Errors
+/// `ENOENT` where the kernel has no such diagnosis.
+pub fn listen_queues(port: u16) -> io::Result<Vec<ListenQueue>> {
+    let mut found = Vec::new();
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for body in diagnosed(family, LISTEN, port)? {
+            // An inet_diag_msg: after the addresses and a timer the queues, the user, the inode.
+            let word = |at: usize| {
+                let bytes = body.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+                bytes.map_or(0, u32::from_ne_bytes)
+            };
+            let (waiting, backlog, inode) = (word(56), word(60), word(68));
+            let is_v6 = family == libc::AF_INET6;
+            found.push(ListenQueue { waiting, backlog, inode, is_v6 });
+        }
+    }
+    Ok(found)
+}
+
+/// The kernel's account of the TCP sockets of a family on a local port, in any of `states`.
+fn diagnosed(family: i32, states: u32, port: u16) -> io::Result<Vec<Vec<u8>>> {
     let mut wanted = Message::new(BY_FAMILY, ACK | LIST);
     // An inet_diag_req_v2: protocol and states, the local port, and any other address.
-    wanted.put(&[family as u8, libc::IPPROTO_TCP as u8, 0, 0]).put(&SYN_RECV.to_ne_bytes());
-    wanted.put(&listener.port().to_be_bytes()).put(&[0; 38]).put(&[0xff; 8]);
-    Netlink::about(libc::NETLINK_SOCK_DIAG)?.list(wanted).map(|found| found.len())
+    wanted.put(&[family as u8, libc::IPPROTO_TCP as u8, 0, 0]).put(&states.to_ne_bytes());
+    wanted.put(&port.to_be_bytes()).put(&[0; 38]).put(&[0xff; 8]);
+    Netlink::about(libc::NETLINK_SOCK_DIAG)?.list(wanted)
 }
 
 /// Runs `act` in a separate network namespace (`CLONE_NEWNET` of unshare(2)), which has a

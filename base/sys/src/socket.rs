@@ -437,6 +437,15 @@ pub fn set_nodelay(fd: impl AsFd, nodelay: bool) -> io::Result<()> {
     SockRef::from(&fd).set_tcp_nodelay(nodelay)
 }
 
+/// Acknowledges received segments at once, or delays that until there is something to send
+/// (`TCP_QUICKACK`). The kernel changes it back as it likes, so it holds for the next segment only.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn set_quick_ack(fd: impl AsFd, quick: bool) -> io::Result<()> {
+    SockRef::from(&fd).set_tcp_quickack(quick)
+}
+
 /// The timeout of a blocking receive or accept; `None` or zero: forever. A wait interrupted by a
 /// signal restarts its timeout.
 ///

@@ -283,7 +283,7 @@ fn arm(
 }
 
 /// The leading words NAME=VALUE, as a shell takes them, and the command after them.
-fn assigned(words: Vec<String>) -> (BTreeMap<String, String>, Vec<String>) {
+pub(crate) fn assigned(words: Vec<String>) -> (BTreeMap<String, String>, Vec<String>) {
     let is_name = |name: &str| {
         !name.starts_with(|c: char| c.is_ascii_digit())
             && !name.is_empty()
@@ -299,7 +299,7 @@ fn assigned(words: Vec<String>) -> (BTreeMap<String, String>, Vec<String>) {
 }
 
 /// The address, if the text is one and no command.
-fn running(text: &str) -> Option<SocketAddr> {
+pub(crate) fn running(text: &str) -> Option<SocketAddr> {
     let has_port = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if !has_port || text.contains([' ', '/']) {
         return None;
@@ -313,12 +313,12 @@ fn is_command(text: &str) -> bool {
 }
 
 /// Whether the text is the URL of a server that runs, and no command.
-fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     text.contains("://") && !text.contains([' ', '{'])
 }
 
 /// The address of the server at a URL.
-fn address_of(url: &str) -> Result<SocketAddr> {
+pub(crate) fn address_of(url: &str) -> Result<SocketAddr> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
@@ -332,7 +332,7 @@ fn address_of(url: &str) -> Result<SocketAddr> {
 }
 
 /// Refuses the address of another machine, where no process can be watched.
-fn is_here(address: SocketAddr) -> Result<()> {
+pub(crate) fn is_here(address: SocketAddr) -> Result<()> {
     match std::net::UdpSocket::bind((address.ip(), 0)) {
         Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => bail!(
             "expected a server on this machine, found {address}: ab reads the CPU time of its \

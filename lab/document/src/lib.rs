@@ -4,9 +4,11 @@
 //! Markdown or JSON. None of them needs to know the others: they share these values, which are
 //! serialised as they stand.
 
+mod checkup;
 mod plot;
 mod table;
 
+pub use checkup::{CHECKUP_SCHEMA, Checkup, CheckupRow, Judgement};
 pub use plot::{Axis, Mark, Plot, Point, Series};
 pub use table::Table;
 

@@ -273,11 +273,27 @@ impl Server {
         name: &str,
         deadline: Duration,
     ) -> Result<Server, String> {
+        // A server may also read $PORT, so every one gets a port.
+        let free = sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?;
+        Server::boot_on(SocketAddr::new(host, free), prefix, arm, dir, name, deadline)
+    }
+
+    /// Starts the server of `arm` as [`Server::boot_at`] does, on a given port.
+    ///
+    /// # Errors
+    /// As [`Server::boot_at`].
+    pub fn boot_on(
+        place: SocketAddr,
+        prefix: &[String],
+        arm: &Arm,
+        dir: &Path,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Server, String> {
+        let (host, free) = (place.ip(), place.port());
         let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
         let texts = texts.chain(arm.environment.values());
         let is_named = texts.into_iter().any(|text| text.contains("{port}"));
-        // A server may also read $PORT, so every one gets a port.
-        let free = sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?;
         let place = (host, is_named.then_some(free));
         for file in &arm.files {
             let path = dir.join(&file.name);

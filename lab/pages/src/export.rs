@@ -4,7 +4,7 @@
 mod csv;
 mod exhibit;
 mod json;
-mod junit;
+pub(crate) mod junit;
 mod markdown;
 
 pub use csv::csv;

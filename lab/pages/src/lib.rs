@@ -3,6 +3,7 @@
 //! ```text
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   exhibit    a document of the museum, or an account of a search -> one HTML file
+//!   checkup    a check-up of a server -> HTML, the lines of a terminal, JUnit
 //!   results    what became of each published document -> HTML, Markdown
 //!   export     a run as Markdown, CSV, JSON, JUnit; an exhibit as Markdown
 //!   terminal   the tables of both on a terminal
@@ -18,6 +19,7 @@
 //! first screen waits for no script.
 
 pub mod charts;
+pub mod checkup;
 mod exhibit;
 pub mod export;
 pub mod glossary;

@@ -35,13 +35,14 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("report.html", include_str!("assets/report.html")),
     ("exhibit.html", include_str!("assets/exhibit.html")),
     ("account.html", include_str!("assets/account.html")),
+    ("checkup.html", include_str!("assets/checkup.html")),
     ("results.html", include_str!("assets/results.html")),
     ("results.md", include_str!("assets/results.md")),
     ("motion.html", include_str!("assets/motion.html")),
 ];
 
 /// The pages that are drawn in the chosen language.
-const TRANSLATED: [&str; 3] = ["report.html", "exhibit.html", "account.html"];
+const TRANSLATED: [&str; 4] = ["report.html", "exhibit.html", "account.html", "checkup.html"];
 
 /// The page's own mark, so that no browser asks a server for one.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \

@@ -12,16 +12,16 @@ use lab::verdict::{ArmVerdict, Summary};
 use stats::Decision;
 use std::fmt::Write;
 
-enum Outcome {
+pub(crate) enum Outcome {
     Passed(String),
     Skipped(String),
     Failed(String),
 }
 
-struct Case {
-    class: String,
-    name: String,
-    outcome: Outcome,
+pub(crate) struct Case {
+    pub(crate) class: String,
+    pub(crate) name: String,
+    pub(crate) outcome: Outcome,
 }
 
 /// The run as one test suite.
@@ -44,7 +44,7 @@ pub fn junit(run: &Run, summary: &Summary, conditions: &[Condition]) -> String {
     for condition in conditions {
         cases.extend(asked(run, condition));
     }
-    suite(run, &cases)
+    suite(&run.manifest.plan.question, &run.manifest.date, &cases)
 }
 
 fn checks(summary: &Summary) -> Case {
@@ -85,7 +85,8 @@ fn asked(run: &Run, condition: &Condition) -> Vec<Case> {
     }
 }
 
-fn suite(run: &Run, cases: &[Case]) -> String {
+/// Cases as one test suite of this name.
+pub(crate) fn suite(name: &str, date: &str, cases: &[Case]) -> String {
     let failed = cases.iter().filter(|it| matches!(it.outcome, Outcome::Failed(_))).count();
     let skipped = cases.iter().filter(|it| matches!(it.outcome, Outcome::Skipped(_))).count();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -94,9 +95,9 @@ fn suite(run: &Run, cases: &[Case]) -> String {
         text,
         "<testsuite name=\"{}\" tests=\"{}\" failures=\"{failed}\" skipped=\"{skipped}\" \
          errors=\"0\" timestamp=\"{}\">",
-        escaped(&run.manifest.plan.question),
+        escaped(name),
         cases.len(),
-        escaped(run.manifest.date.trim_end_matches('Z'))
+        escaped(date.trim_end_matches('Z'))
     );
     for case in cases {
         let (class, name) = (escaped(&case.class), escaped(&case.name));

@@ -1,0 +1,191 @@
+//! One connection to the server, with limits on every wait, and the replies of HTTP.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use load::tls::Stream;
+
+use crate::speech::Speech;
+
+/// The longest reply that is read (bytes).
+const REPLY_MAX: usize = 64 << 20;
+
+pub(crate) struct Client {
+    pub(crate) stream: Stream,
+    /// Received bytes that no reply has used.
+    pub(crate) ahead: Vec<u8>,
+    /// The server has closed its side.
+    pub(crate) is_closed: bool,
+}
+
+/// A whole reply.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reply {
+    /// Of HTTP; 0 elsewhere.
+    pub(crate) status: u16,
+    /// The head of HTTP, else the reply.
+    pub(crate) head: String,
+    /// Its length in bytes.
+    pub(crate) len: usize,
+    /// The server announces that it closes the connection.
+    pub(crate) closes: bool,
+}
+
+impl Client {
+    pub(crate) fn open(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Client> {
+        let socket = TcpStream::connect_timeout(&at, patience)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        let stream = match &speech.target {
+            Some(target) => {
+                Stream::new(socket, target).map_err(|usage| io::Error::other(usage.to_string()))?
+            }
+            None => socket.into(),
+        };
+        let mut client = Client { stream, ahead: Vec::new(), is_closed: false };
+        client.stream.agree()?;
+        Ok(client)
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)?;
+        self.stream.flush()
+    }
+
+    /// Receives once into `ahead`; `false` at the end and after `end`.
+    pub(crate) fn receive(&mut self, end: Instant) -> io::Result<bool> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() || self.is_closed {
+            return Ok(false);
+        }
+        self.stream.socket.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let mut part = [0; 16 << 10];
+        match self.stream.read(&mut part) {
+            Ok(0) => self.is_closed = true,
+            Ok(_) if self.ahead.len() > REPLY_MAX => {
+                return Err(io::Error::new(ErrorKind::InvalidData, "the reply has no end"));
+            }
+            Ok(len) => self.ahead.extend_from_slice(&part[..len]),
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // The end of TLS without a goodbye is an end.
+            Err(why) if why.kind() == ErrorKind::UnexpectedEof => self.is_closed = true,
+            Err(why) => return Err(why),
+        }
+        Ok(!self.is_closed)
+    }
+
+    /// Waits for a whole reply.
+    pub(crate) fn reply(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(reply) = speech.whole(&self.ahead, self.is_closed) {
+                self.ahead.drain(..reply.len);
+                return Ok(reply);
+            }
+            if self.is_closed {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if Instant::now() >= end {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.receive(end)?;
+        }
+    }
+
+    pub(crate) fn ask(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
+        self.send(&speech.request)?;
+        self.reply(speech, patience)
+    }
+}
+
+/// The first whole reply of HTTP in `bytes`: an interim one (1xx) is skipped.
+pub(crate) fn http(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<Reply> {
+    let mut at = 0;
+    loop {
+        let rest = &bytes[at..];
+        let end = rest.windows(4).position(|part| part == b"\r\n\r\n").map(|start| start + 4)?;
+        let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+        let status: u16 = head.split(' ').nth(1)?.get(..3)?.parse().ok()?;
+        if (100..200).contains(&status) && status != 101 {
+            at += end;
+            continue;
+        }
+        let field = |name: &str| field(&head, name);
+        let says_close = field("connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
+        let stays = field("connection").is_some_and(|it| it.eq_ignore_ascii_case("keep-alive"));
+        let body = &rest[end..];
+        let len = match field("content-length").and_then(|it| it.parse::<usize>().ok()) {
+            _ if is_head || matches!(status, 204 | 304) => Some(0),
+            _ if field("transfer-encoding").is_some() => chunked(body),
+            Some(len) => (body.len() >= len).then_some(len),
+            None => is_closed.then_some(body.len()),
+        }?;
+        let closes = says_close || (head.starts_with("HTTP/1.0") && !stays);
+        return Some(Reply { status, head, len: at + end + len, closes });
+    }
+}
+
+/// The value of a field of a head.
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+/// The length of a chunked body, once it is whole (RFC 9112 section 7.1).
+fn chunked(body: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let line = body.get(at..)?.windows(2).position(|part| part == b"\r\n")?;
+        let size = String::from_utf8_lossy(&body[at..at + line]);
+        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
+        at += line + 2;
+        if size == 0 {
+            let trailer = body.get(at..)?;
+            if trailer.starts_with(b"\r\n") {
+                return Some(at + 2);
+            }
+            let end = trailer.windows(4).position(|part| part == b"\r\n\r\n")?;
+            return Some(at + end + 4);
+        }
+        at = at.checked_add(size)?.checked_add(2)?;
+        if body.len() < at {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_end_where_their_framing_says() {
+        let check = |text: &str, is_head: bool, is_closed: bool, want: Option<(u16, usize)>| {
+            let start = http(text.as_bytes(), is_head, is_closed);
+            assert_eq!(start.map(|it| (it.status, it.len)), want, "{text:?}");
+        };
+        let sized = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
+        check(sized, false, false, Some((200, sized.len())));
+        check(&sized[..sized.len() - 1], false, false, None);
+        check(sized, true, false, Some((200, sized.len() - 2)));
+        let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3;x\r\nabc\r\n0\r\n\r\n";
+        check(chunks, false, false, Some((200, chunks.len())));
+        check(&chunks[..chunks.len() - 2], false, false, None);
+        let open = "HTTP/1.0 404 x\r\n\r\nabc";
+        check(open, false, false, None);
+        check(open, false, true, Some((404, open.len())));
+        let interim = format!("HTTP/1.1 100 Continue\r\n\r\n{sized}");
+        check(&interim, false, false, Some((200, interim.len())));
+        check("nonsense\r\n\r\n", false, true, None);
+        check(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+            false,
+            true,
+            None,
+        );
+    }
+}
