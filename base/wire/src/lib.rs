@@ -11,6 +11,7 @@
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
+//! - [`http2`]: HTTP/2 frames, and heads and replies between HTTP/2 and HTTP/1.1.
 //! - [`message`]: numbers put into a message and taken out one after another.
 //! - [`proxy`]: the header by which a proxy names the client of a connection.
 //! - [`receipt`]: what a client knows of an order.
@@ -28,6 +29,7 @@ pub mod decimal;
 pub mod framing;
 mod fuzz;
 pub mod http;
+pub mod http2;
 pub mod line;
 mod media_fuzz;
 pub mod message;

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ::layers::http2::Http2;
 use ::layers::proxy::Proxied;
 use ::layers::tls::Tls;
 use ::layers::{SiteNames, Trusted};
@@ -92,6 +93,12 @@ pub struct Args {
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE", hide_short_help = true)]
     error_page: Vec<PageFlag>,
+    /// Speak HTTP/1.1 alone over TLS, where browsers would choose HTTP/2
+    #[arg(long, hide_short_help = true)]
+    no_http2: bool,
+    /// Speak HTTP/2 without TLS too, with clients that know it beforehand; files are then copied
+    #[arg(long, hide_short_help = true)]
+    h2c: bool,
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
@@ -233,8 +240,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     keep_descriptors(&mut shape);
     let key_files = args.site.iter().filter_map(SiteArg::key_files);
     let certificates = Certificates::new(&args.server.certificate, key_files);
-    let keys = certificates.keys(certificate::HTTP)?;
-    let (names, mut rules, mut files) = sites(&args, keys.is_none())?;
+    let protocols = if args.no_http2 { certificate::HTTP } else { certificate::HTTP2 };
+    let keys = certificates.keys(protocols)?;
+    let without_use = match keys {
+        Some(_) if args.h2c => "expected --h2c without a certificate: TLS offers HTTP/2 anyway",
+        None if args.no_http2 => "expected --no-http2 with a certificate, found none",
+        _ => "",
+    };
+    if !without_use.is_empty() {
+        return Err(Refused(without_use.to_owned()).into());
+    }
+    // What a layer frames or encrypts has to be in memory.
+    let (names, mut rules, mut files) = sites(&args, keys.is_none() && !args.h2c)?;
     let others = (rules.split_off(1), files.split_off(1));
     let pages = args.error_page.iter().map(|it| it.page(&args.media_type));
     let options = Options {
@@ -272,12 +289,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     match keys {
+        None if args.h2c => instance.serve("http", &Http2::new(web), &mut log, None),
         None => instance.serve("http", &web, &mut log, None),
-        Some(keys) => {
-            let tls = Tls::new(web, keys);
-            let renew = certificates.renewal(tls.keys());
-            instance.serve("https", &tls, &mut log, Some(&renew))
-        }
+        Some(keys) if args.no_http2 => instance.seal(Tls::new(web, keys), &certificates, &mut log),
+        Some(keys) => instance.seal(Tls::new(Http2::new(web), keys), &certificates, &mut log),
     }
 }
 
@@ -292,6 +307,17 @@ struct Instance<'a> {
 }
 
 impl Instance<'_> {
+    /// Serves over TLS.
+    fn seal<S: Service<State = Journal> + 'static>(
+        self,
+        tls: Tls<S>,
+        certificates: &Certificates,
+        log: &mut AccessLog,
+    ) -> Result<ExitCode> {
+        let renew = certificates.renewal(tls.keys());
+        self.serve("https", &tls, log, Some(&renew))
+    }
+
     /// Serves `service`: the web service, or TLS around it.
     fn serve<S: Service<State = Journal>>(
         self,

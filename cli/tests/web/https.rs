@@ -10,14 +10,14 @@ use testkit::{Folder, PATIENCE, Process, Server, eventually, free_port, has, run
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A site with a certificate for `localhost`, and its server.
-struct Site {
+pub struct Site {
     folder: Folder,
-    cert: String,
-    key: String,
+    pub cert: String,
+    pub key: String,
 }
 
 impl Site {
-    fn new() -> Site {
+    pub fn new() -> Site {
         let folder = Folder::new();
         std::fs::create_dir(folder.path().join("www")).expect("a temporary directory");
         let text = |name: &str, text: &str| folder.file(name, text).display().to_string();
@@ -31,7 +31,7 @@ impl Site {
         Site { folder, cert, key }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
@@ -43,8 +43,8 @@ impl Site {
         Server::start(&mut command)
     }
 
-    fn serve_tls(&self) -> Server {
-        self.serve(&["--tls-cert", &self.cert, "--tls-key", &self.key])
+    pub fn serve_tls(&self, more: &[&str]) -> Server {
+        self.serve(&[&["--tls-cert", &self.cert, "--tls-key", &self.key], more].concat())
     }
 
     /// Loads `path` of the server at a port by its name, and returns the report and the exit code.
@@ -87,7 +87,7 @@ fn check_loaded(site: &Site, port: u16) {
 #[test]
 fn our_server_is_loaded_over_tls() {
     let site = Site::new();
-    let server = site.serve_tls();
+    let server = site.serve_tls(&[]);
     check_loaded(&site, server.address.port());
     server.stop();
 }
@@ -119,7 +119,7 @@ fn nginx_is_loaded_over_tls() {
 #[test]
 fn a_certificate_is_checked_unless_told_not_to() {
     let site = Site::new();
-    let server = site.serve_tls();
+    let server = site.serve_tls(&[]);
     let check = |host: &str, flags: &str, want: &str| {
         let (_, code, err) = site.load(host, server.address.port(), "/a", flags);
         assert!(code == Some(1) && err.contains(want), "{host} {flags}: {code:?} {err}");
@@ -166,7 +166,7 @@ fn logged(site: &Site, line: &str) -> usize {
 #[test]
 fn lists_of_requests_are_what_the_server_sees() {
     let site = Site::new();
-    let server = site.serve_tls();
+    let server = site.serve_tls(&[]);
     let (port, origin) =
         (server.address.port(), format!("https://localhost:{}", server.address.port()));
     let urls = site.folder.file("urls", format!("/a 3\n{origin}/b?x\nHEAD /a\n"));

@@ -6,6 +6,7 @@
 
 mod clients;
 mod generators;
+mod http2;
 mod https;
 mod proxies;
 mod server;

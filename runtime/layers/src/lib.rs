@@ -1,5 +1,6 @@
-//! Layers around any service: TLS, WebSocket, and the proxies that name a client.
+//! Layers around any service: TLS, HTTP/2, WebSocket, and the proxies that name a client.
 //!
+//! - [`http2`]: a service of HTTP/1.1 over HTTP/2.
 //! - [`tls`]: a service over TLS.
 //! - [`websocket`]: a service over WebSocket.
 //! - [`proxy`]: a service behind proxies that name their clients by the PROXY protocol.
@@ -10,6 +11,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod http2;
 pub mod proxy;
 mod site_names;
 pub mod tls;

@@ -85,6 +85,10 @@ impl<S: Service> Service for Proxied<S> {
         self.inner.refuses()
     }
 
+    fn keeps_state(&self) -> bool {
+        self.inner.keeps_state()
+    }
+
     fn patience(&self) -> Option<Duration> {
         self.inner.patience()
     }

@@ -87,6 +87,10 @@ impl<S: Service + 'static> Service for Tls<S> {
         self.inner.refuses()
     }
 
+    fn keeps_state(&self) -> bool {
+        self.inner.keeps_state()
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(HANDSHAKE)
     }

@@ -78,6 +78,10 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         self.inner.refuses()
     }
 
+    fn keeps_state(&self) -> bool {
+        self.inner.keeps_state()
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(self.options.patience)
     }

@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ::layers::http2::Http2;
 use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
@@ -77,6 +78,7 @@ struct Flags {
 pub struct Server<S: Service> {
     service: Arc<S>,
     websocket: Option<WebSocketOptions>,
+    http2: bool,
     certificate: CertificateArgs,
     pushes: bool,
     engine: String,
@@ -99,6 +101,7 @@ impl<S: Service + Send + 'static> Server<S> {
         Server {
             service,
             websocket,
+            http2: false,
             certificate,
             pushes: false,
             engine,
@@ -116,6 +119,22 @@ impl<S: Service + Send + 'static> Server<S> {
     #[must_use]
     pub fn websocket(self, options: WebSocketOptions) -> Self {
         Server { websocket: Some(options), ..self }
+    }
+
+    /// Clients may speak HTTP/2 (RFC 9113) to a service of HTTP/1.1, such as [`crate::routes`]: over
+    /// TLS by ALPN, else if they know it beforehand (`curl --http2-prior-knowledge`). Each stream is
+    /// a connection for the service; its sessions cannot be pushed to.
+    ///
+    /// ```no_run
+    /// use roundhouse::prelude::*;
+    ///
+    /// let service = routes().get("/", |_, _| "hello").service();
+    /// Server::new(service).http2().run()?;
+    /// # Ok::<(), roundhouse::Fault>(())
+    /// ```
+    #[must_use]
+    pub fn http2(self) -> Self {
+        Server { http2: true, ..self }
     }
 
     /// Clients speak TLS 1.2 or 1.3, with [`Server::websocket`] as `wss://`. `cert` is a file with
@@ -279,9 +298,17 @@ impl<S: Service + Send + 'static> Server<S> {
         };
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
         let websocket = websocket.or_else(|| self.websocket.clone());
-        let beside = Beside::default();
         let mut end = End::default();
-        let served = flags.run_layered(&shape, &instance, websocket, beside, &mut end);
+        let served = if self.http2 {
+            if websocket.is_some() {
+                return Err((2, TWO_LAYERS.to_owned()));
+            }
+            let beside = Beside { protocols: certificate::HTTP2, ..Beside::default() };
+            let service = Arc::new(Http2::new(Arc::clone(&self.service)));
+            flags.run_layered(&shape, &instance.around(&service), None, beside, &mut end)
+        } else {
+            flags.run_layered(&shape, &instance, websocket, Beside::default(), &mut end)
+        };
         let code =
             served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))?;
         let kept = kept.filter(|_| end.is_last);
@@ -315,6 +342,13 @@ impl<S: Service + Send + 'static> Server<S> {
         ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let service = Arc::clone(&self.service);
+        if self.http2 && self.websocket.is_some() {
+            return Err(refused(TWO_LAYERS.to_owned()));
+        }
+        if self.http2 {
+            let service = Http2::new(service);
+            return self.serve_sealed(service, certificate::HTTP2, shape, parts, signals, ready);
+        }
         let Some(options) = self.websocket.clone() else {
             return self.serve_sealed(service, &[], shape, parts, signals, ready);
         };
@@ -485,6 +519,9 @@ fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
     );
     ExitCode::FAILURE
 }
+
+/// Why a server of both is refused.
+const TWO_LAYERS: &str = "expected HTTP/2 or WebSocket, found both: a WebSocket is one connection";
 
 fn refused(why: String) -> Fault {
     Fault::Refused(Refused(why))

@@ -121,7 +121,17 @@ impl<T, J> Conn<T, J> {
         peer: Peer,
         buffers: &mut Buffers,
     ) -> Conn<T, J> {
-        let limits = service.limits();
+        Conn::open_within(service, service.limits(), cx, peer, buffers)
+    }
+
+    /// The same within other limits: a service around another may host many of its sessions.
+    pub fn open_within<S: Service<Session = T, Job = J> + ?Sized>(
+        service: &S,
+        limits: crate::Limits,
+        cx: &Cx<'_, S::State>,
+        peer: Peer,
+        buffers: &mut Buffers,
+    ) -> Conn<T, J> {
         let mut out = Out::new(&limits);
         out.lend(buffers);
         let session = service.open(cx, peer, &mut out);

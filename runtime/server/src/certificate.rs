@@ -9,6 +9,8 @@ use engines::Refused;
 
 /// The protocols that an HTTP server offers, WebSocket included (ALPN, RFC 7301).
 pub const HTTP: &[&str] = &["http/1.1"];
+/// The protocols of a server that speaks HTTP/2 too, the preferred one first.
+pub const HTTP2: &[&str] = &["h2", "http/1.1"];
 
 /// The flags of a certificate.
 #[derive(Clone, Debug, Default, clap::Args)]

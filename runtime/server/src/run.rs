@@ -58,7 +58,7 @@ pub struct ServiceInstance<'a, S: Service> {
 
 impl<'a, S: Service> ServiceInstance<'a, S> {
     /// The same with a service around this one.
-    fn around<'b, T: Service<State = S::State>>(&self, service: &'b T) -> ServiceInstance<'b, T>
+    pub fn around<'b, T: Service<State = S::State>>(&self, service: &'b T) -> ServiceInstance<'b, T>
     where
         'a: 'b,
     {
@@ -72,6 +72,8 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
 pub struct Beside<'a> {
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
+    /// The protocols that the service itself speaks, for ALPN, the preferred one first.
+    pub protocols: &'a [&'a str],
     /// Descriptors that a successor inherits in addition to the listeners and the state.
     pub others: &'a [BorrowedFd<'a>],
     /// Each worker calls it with the number of the reload before its next turn, to read
@@ -92,7 +94,7 @@ impl ServerArgs {
     ) -> Result<ExitCode> {
         let service = Arc::clone(instance.service);
         let certificates = Certificates::new(&self.certificate, std::iter::empty());
-        let protocols = if websocket.is_some() { certificate::HTTP } else { &[] };
+        let protocols = if websocket.is_some() { certificate::HTTP } else { beside.protocols };
         match (websocket, certificates.keys(protocols)?) {
             (None, None) => self.run(shape, instance, beside, store),
             (Some(options), None) => {
@@ -119,7 +121,7 @@ impl ServerArgs {
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        Beside { extra, others, renew }: Beside<'_>,
+        Beside { extra, others, renew, .. }: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         let watch = &self.watch;

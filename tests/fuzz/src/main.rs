@@ -20,6 +20,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("grid", grid::fuzz),
     ("sim", sim::fuzz),
     ("websocket", wire::websocket::fuzz),
+    ("http2", wire::http2::fuzz),
     ("load", load::fuzz),
 ];
 

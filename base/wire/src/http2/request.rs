@@ -1,0 +1,317 @@
+//! Heads of requests: from HPACK to HTTP/1.1 (RFC 9113 section 8).
+
+use std::borrow::Cow;
+
+use loona_hpack::Decoder;
+
+use super::Code;
+
+/// The size of the table of a decoder, in bytes: the one that a peer may count on.
+const TABLE: usize = 4096;
+/// What a field costs beyond its bytes (section 6.5.2).
+const FIELD_COST: usize = 32;
+
+/// Why a request is malformed: its stream ends with [`Code::Protocol`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+pub enum BadRequest {
+    /// A pseudo field is unknown, missing, doubled, or comes late.
+    #[display("expected :method, :scheme and :path once, before all other fields")]
+    Pseudo,
+    /// A name has a capital letter or a byte that no name has.
+    #[display("expected the name of a field in small letters")]
+    Name,
+    /// A value has a byte that would end a line.
+    #[display("expected the value of a field, found a control character")]
+    Value,
+    /// A field concerns a connection of HTTP/1.1.
+    #[display("expected no field of a connection, such as `connection` or `upgrade`")]
+    Connection,
+    /// The content length is no number, doubled, or another than that of the body.
+    #[display("expected one content length, which is that of the body")]
+    Length,
+}
+
+/// The head of a request in HTTP/1.1, and what the stream has to know of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestHead {
+    /// The head, with its empty line.
+    pub text: Vec<u8>,
+    /// The method is HEAD, so the reply has no body.
+    pub is_head: bool,
+    /// The length of the body, if the head says it.
+    pub length: Option<u64>,
+    /// The body follows in chunks: its length is unknown.
+    pub is_chunked: bool,
+}
+
+/// Reads the heads of a connection. It holds the table of HPACK, so each block must be read, also
+/// those of streams that nobody answers.
+pub struct HeadReader(Decoder<'static>);
+
+impl Default for HeadReader {
+    fn default() -> HeadReader {
+        let mut decoder = Decoder::new();
+        decoder.set_max_allowed_table_size(TABLE);
+        HeadReader(decoder)
+    }
+}
+
+impl std::fmt::Debug for HeadReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HeadReader")
+    }
+}
+
+impl HeadReader {
+    /// Reads the head of a request. `has_body`: DATA follow. The inner error is about this request,
+    /// `None` if the head is longer than `max` bytes.
+    ///
+    /// # Errors
+    /// [`Code::Compression`]: the table is lost, and with it the connection.
+    pub fn request(
+        &mut self,
+        block: &[u8],
+        has_body: bool,
+        max: usize,
+    ) -> Result<Result<RequestHead, Option<BadRequest>>, Code> {
+        let mut fields = Fields::default();
+        let mut size = 0;
+        self.0
+            .decode_with_cb(block, |name, value| {
+                size += name.len() + value.len() + FIELD_COST;
+                if size <= max {
+                    fields.add(&name, value);
+                }
+            })
+            .map_err(|_| Code::Compression)?;
+        Ok(if size > max { Err(None) } else { fields.finish(has_body).map_err(Some) })
+    }
+
+    /// Reads trailers, which are dropped: a trailer must not become a header.
+    ///
+    /// # Errors
+    /// As [`HeadReader::request`].
+    pub fn trailers(&mut self, block: &[u8]) -> Result<Result<(), BadRequest>, Code> {
+        let mut checked = Ok(());
+        self.0
+            .decode_with_cb(block, |name, value| {
+                let pseudo = if name.starts_with(b":") { Err(BadRequest::Pseudo) } else { Ok(()) };
+                checked = checked.and(pseudo).and(is_field(&name, &value));
+            })
+            .map_err(|_| Code::Compression)?;
+        Ok(checked)
+    }
+}
+
+/// The fields of a head, as they come.
+#[derive(Default)]
+struct Fields {
+    method: Vec<u8>,
+    scheme: Vec<u8>,
+    path: Vec<u8>,
+    authority: Vec<u8>,
+    /// Lines of HTTP/1.1.
+    lines: Vec<u8>,
+    host: Option<Vec<u8>>,
+    /// Cookies may come in several fields (section 8.2.3).
+    cookies: Vec<u8>,
+    length: Option<u64>,
+    bad: Option<BadRequest>,
+}
+
+impl Fields {
+    fn add(&mut self, name: &[u8], value: Cow<'_, [u8]>) {
+        if self.bad.is_none() {
+            self.bad = self.take(name, &value).err();
+        }
+    }
+
+    fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadRequest> {
+        if let Some(pseudo) = name.strip_prefix(b":") {
+            let place = match pseudo {
+                b"method" => &mut self.method,
+                b"scheme" => &mut self.scheme,
+                b"path" => &mut self.path,
+                b"authority" => &mut self.authority,
+                _ => return Err(BadRequest::Pseudo),
+            };
+            let is_late = !self.lines.is_empty() || !self.cookies.is_empty() || self.host.is_some();
+            if is_late || !place.is_empty() || value.is_empty() {
+                return Err(BadRequest::Pseudo);
+            }
+            // A blank would end a word of the request line.
+            if !value.iter().all(u8::is_ascii_graphic) {
+                return Err(BadRequest::Value);
+            }
+            place.extend_from_slice(value);
+            return Ok(());
+        }
+        is_field(name, value)?;
+        match name {
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => return Err(BadRequest::Connection),
+            b"te" if value != b"trailers" => return Err(BadRequest::Connection),
+            b"content-length" => {
+                let digits = str::from_utf8(value).ok().filter(|text| {
+                    self.length.is_none() && text.bytes().all(|byte| byte.is_ascii_digit())
+                });
+                let length = digits.and_then(|text| text.parse().ok());
+                self.length = Some(length.ok_or(BadRequest::Length)?);
+                return Ok(());
+            }
+            b"host" => {
+                if self.host.replace(value.to_vec()).is_some() {
+                    return Err(BadRequest::Pseudo);
+                }
+                return Ok(());
+            }
+            b"cookie" => {
+                if !self.cookies.is_empty() {
+                    self.cookies.extend_from_slice(b"; ");
+                }
+                self.cookies.extend_from_slice(value);
+                return Ok(());
+            }
+            _ => {}
+        }
+        put_line(name, value, &mut self.lines);
+        Ok(())
+    }
+
+    fn finish(self, has_body: bool) -> Result<RequestHead, BadRequest> {
+        if let Some(bad) = self.bad {
+            return Err(bad);
+        }
+        let is_connect = self.method == b"CONNECT";
+        let has_target = !self.path.is_empty() && !self.scheme.is_empty();
+        if self.method.is_empty() || is_connect == has_target {
+            return Err(BadRequest::Pseudo);
+        }
+        // The authority takes the place of Host (section 8.3.1); another Host would be a doubt.
+        let host = self.host.unwrap_or_default();
+        if !self.authority.is_empty() && !host.is_empty() && host != self.authority {
+            return Err(BadRequest::Pseudo);
+        }
+        let host = if self.authority.is_empty() { host } else { self.authority };
+        if !has_body && self.length.is_some_and(|length| length > 0) {
+            return Err(BadRequest::Length);
+        }
+        let mut text = Vec::with_capacity(64 + self.lines.len() + self.path.len() + host.len());
+        let target = if is_connect { &host } else { &self.path };
+        for word in [&self.method[..], b" ", target, b" HTTP/1.1\r\n"] {
+            text.extend_from_slice(word);
+        }
+        put_line(b"host", &host, &mut text);
+        text.extend_from_slice(&self.lines);
+        if !self.cookies.is_empty() {
+            put_line(b"cookie", &self.cookies, &mut text);
+        }
+        let is_chunked = has_body && self.length.is_none();
+        match self.length {
+            Some(length) => put_line(b"content-length", length.to_string().as_bytes(), &mut text),
+            None if is_chunked => put_line(b"transfer-encoding", b"chunked", &mut text),
+            None => {}
+        }
+        text.extend_from_slice(b"\r\n");
+        Ok(RequestHead { text, is_head: self.method == b"HEAD", length: self.length, is_chunked })
+    }
+}
+
+fn put_line(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    for piece in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Whether a field can be a line of HTTP/1.1 (section 8.2.1).
+fn is_field(name: &[u8], value: &[u8]) -> Result<(), BadRequest> {
+    let is_small = |byte: &u8| !byte.is_ascii_uppercase() && crate::http::is_token_byte(byte);
+    if name.is_empty() || !name.iter().all(is_small) {
+        return Err(BadRequest::Name);
+    }
+    let is_wrong = |byte: &u8| matches!(byte, 0..=8 | 10..=31 | 127);
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if value.iter().any(is_wrong) || is_blank(value.first()) || is_blank(value.last()) {
+        return Err(BadRequest::Value);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http2::put_field;
+
+    fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        for (name, value) in fields {
+            put_field(name.as_bytes(), value.as_bytes(), &mut block);
+        }
+        block
+    }
+
+    const GET: &[(&str, &str)] = &[(":method", "GET"), (":scheme", "https"), (":path", "/a?b")];
+
+    fn read(more: &[(&str, &str)], has_body: bool) -> Result<RequestHead, Option<BadRequest>> {
+        let all = [GET, more].concat();
+        HeadReader::default().request(&block(&all), has_body, 1000).expect("a whole block")
+    }
+
+    #[test]
+    fn a_head_becomes_one_of_http_1() {
+        let more = [
+            (":authority", "example.org"),
+            ("accept", "*/*"),
+            ("cookie", "a=1"),
+            ("cookie", "b=2"),
+        ];
+        let head = read(&more, true).unwrap();
+        let wanted = "GET /a?b HTTP/1.1\r\nhost: example.org\r\naccept: */*\r\n\
+            cookie: a=1; b=2\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&head.text), wanted);
+        assert!(head.is_chunked && !head.is_head);
+        let head = read(&[("content-length", "7"), ("host", "h")], true).unwrap();
+        let wanted = "GET /a?b HTTP/1.1\r\nhost: h\r\ncontent-length: 7\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&head.text), wanted);
+        assert_eq!((head.length, head.is_chunked), (Some(7), false));
+    }
+
+    #[test]
+    fn a_malformed_head_is_refused() {
+        let check = |more: &[(&str, &str)], has_body: bool, wanted: BadRequest| {
+            assert_eq!(read(more, has_body), Err(Some(wanted)), "{more:?}");
+        };
+        check(&[(":path", "/b")], false, BadRequest::Pseudo);
+        check(&[(":status", "200")], false, BadRequest::Pseudo);
+        check(&[("accept", "*/*"), (":authority", "a")], false, BadRequest::Pseudo);
+        check(&[(":authority", "a"), ("host", "b")], false, BadRequest::Pseudo);
+        check(&[("host", "a"), ("host", "a")], false, BadRequest::Pseudo);
+        check(&[(":authority", "a b")], false, BadRequest::Value);
+        check(&[("Accept", "*/*")], false, BadRequest::Name);
+        check(&[("a b", "c")], false, BadRequest::Name);
+        check(&[("", "c")], false, BadRequest::Name);
+        check(&[("a", "b\r\nc: d")], false, BadRequest::Value);
+        check(&[("a", " b")], false, BadRequest::Value);
+        check(&[("connection", "close")], false, BadRequest::Connection);
+        check(&[("transfer-encoding", "chunked")], true, BadRequest::Connection);
+        check(&[("te", "gzip")], false, BadRequest::Connection);
+        check(&[("content-length", "+1")], true, BadRequest::Length);
+        check(&[("content-length", "1"), ("content-length", "1")], true, BadRequest::Length);
+        check(&[("content-length", "1")], false, BadRequest::Length);
+        let connect = block(&[(":method", "CONNECT"), (":authority", "a:1")]);
+        let head = HeadReader::default().request(&connect, true, 1000).unwrap().unwrap();
+        assert!(head.text.starts_with(b"CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n"));
+    }
+
+    #[test]
+    fn a_long_head_is_refused_and_a_broken_block_ends_the_connection() {
+        let long = "x".repeat(1000);
+        assert_eq!(read(&[("a", &long)], false), Err(None));
+        let mut reader = HeadReader::default();
+        assert_eq!(reader.request(b"\xff\xff\xff\xff", false, 1000), Err(Code::Compression));
+        assert_eq!(reader.request(b"\x80", false, 1000), Err(Code::Compression));
+        let trailers = HeadReader::default().trailers(&block(&[(":path", "/")]));
+        assert_eq!(trailers, Ok(Err(BadRequest::Pseudo)));
+        assert_eq!(HeadReader::default().trailers(&block(&[("sum", "1")])), Ok(Ok(())));
+    }
+}

@@ -1,0 +1,108 @@
+//! HTTP/2 with clients that others have written: curl and h2load, without TLS on every engine, and
+//! over TLS.
+
+use std::process::Command;
+
+use testkit::{has, run};
+
+use crate::https::Site;
+use crate::server::{Server, each, servers_with};
+use crate::site::{GREAT, great, site};
+
+/// curl with these arguments; it ends with the version that was spoken.
+fn curl(args: &[&str]) -> Vec<u8> {
+    let mut command = Command::new("curl");
+    command.args(["-sSk", "--max-time", "60", "-w", " %{http_version}"]).args(args);
+    run(&mut command).success().bytes
+}
+
+#[test]
+fn curl_speaks_http_2_with_every_engine() {
+    if !has("curl") {
+        return;
+    }
+    let site = site();
+    let (whole, upload) = (great(), site.file("upload", &great()[..1 << 20]));
+    let upload = format!("@{}", upload.display());
+    let servers = servers_with(&site, |_| vec!["--h2c".to_owned()]);
+    each(&servers, |server| {
+        let ask = |args: &[&str], path: &str| {
+            curl(&[&["--http2-prior-knowledge", &server.url(path)], args].concat())
+        };
+        let with_version = |bytes: &[u8]| [bytes, b" 2"].concat();
+        assert_eq!(ask(&[], "/a.txt"), b"0123456789 2");
+        assert!(ask(&[], "/great") == with_version(&whole));
+        let tail = format!("Range: bytes={}-", GREAT - 100_000);
+        assert!(ask(&["-H", &tail], "/great") == with_version(&whole[GREAT - 100_000..]));
+        let code = |args: &[&str], path: &str| {
+            ask(&[&["-o", "/dev/null", "-w", "%{http_code}"], args].concat(), path)
+        };
+        assert_eq!(code(&["--head"], "/great"), b"200");
+        assert_eq!(code(&["-X", "BREW"], "/"), b"501");
+        assert_eq!(code(&[], "/none"), b"404");
+        assert_eq!(code(&["--path-as-is"], "/../../etc/passwd"), b"400");
+        for more in [&["-H", "Expect: 100-continue"][..], &["-H", "Content-Type: a/b"]] {
+            let sent = ask(&[&["--data-binary", &upload], more].concat(), "/");
+            assert!(sent == with_version(&whole[..1 << 20]), "{more:?}");
+        }
+        // Streams of one connection, and its other version.
+        let url = server.url("/a.txt");
+        let connects = ["-w", " %{num_connects} ", "--http2-prior-knowledge", &url, &url];
+        assert_eq!(curl(&connects), b"0123456789 1 0123456789 0 ");
+        assert_eq!(curl(&["--http1.1", &server.url("/a.txt")]), b"0123456789 1.1");
+    });
+    servers.into_iter().for_each(|server| drop(server.close()));
+}
+
+#[test]
+fn tls_offers_both_versions() {
+    if !has("curl") {
+        return;
+    }
+    let site = Site::new();
+    for (flags, wanted) in [(&[][..], "2"), (&["--no-http2"], "1.1")] {
+        let server = site.serve_tls(flags);
+        let url = format!("https://{}/a", server.address);
+        let spoken = |version: &str| String::from_utf8(curl(&[version, &url])).unwrap();
+        assert_eq!(spoken("--http2"), format!("0123456789 {wanted}"));
+        assert_eq!(spoken("--http1.1"), "0123456789 1.1");
+        server.stop().success();
+    }
+}
+
+#[test]
+fn a_flag_without_use_is_refused() {
+    let check = |flag: &str, site: &Site, args: &[&str], wanted: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+        command.args(["serve", "http", &site.path("www"), "--port", "0", flag]).args(args);
+        run(&mut command).exits(2).says(wanted);
+    };
+    let site = Site::new();
+    check("--no-http2", &site, &[], "expected --no-http2 with a certificate");
+    let certificate = ["--tls-cert", &site.cert, "--tls-key", &site.key];
+    check("--h2c", &site, &certificate, "expected --h2c without a certificate");
+}
+
+#[test]
+fn h2load_finds_no_error_in_streams() {
+    if !has("h2load") {
+        return;
+    }
+    let check = |url: &str| {
+        let args = ["-t", "1", "-n", "2000", "-c", "4", "-m", "32", url];
+        let said = run(Command::new("h2load").args(args)).success().out;
+        let wanted = "2000 total, 2000 started, 2000 done, 2000 succeeded, 0 failed, 0 errored";
+        assert!(said.contains(wanted), "{said}");
+    };
+    let files = site();
+    for engine in ["epoll", "thread"] {
+        let server = Server::open(engine, &files, &["--h2c"]);
+        check(&server.url("/plaintext"));
+        check(&server.url("/a.txt"));
+        server.close();
+    }
+    let site = Site::new();
+    let server = site.serve_tls(&[]);
+    check(&format!("https://{}/b", server.address));
+    server.stop().success();
+}

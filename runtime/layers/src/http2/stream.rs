@@ -1,0 +1,198 @@
+//! One stream: a request, the session that answers it, and its reply.
+
+use std::io::IoSlice;
+
+use seam::{Buffers, Closed, Conn, Cx, Instant, Limits, Out, Peer, Service};
+use wire::http2::{
+    Code, FRAME_MAX, Kind, ReplyPiece, ReplyReader, RequestHead, WINDOW, flag, put_frame, put_head,
+    put_reset,
+};
+
+use super::STREAM_OUTPUT;
+
+/// A stream that is open in at least one direction.
+pub struct Stream<S: Service> {
+    pub id: u32,
+    pub conn: Conn<S::Session, S::Job>,
+    reply: ReplyReader,
+    /// Bytes that the peer takes.
+    pub window: i64,
+    /// Bytes that the peer may send.
+    pub input_window: i64,
+    /// Input for the session, in HTTP/1.1, that it has not taken.
+    input: Vec<u8>,
+    /// Bytes of DATA in `input`: the window of the peer grows when the session has taken them.
+    owed: usize,
+    /// The rest of the body, if the head has said its length.
+    left: Option<u64>,
+    is_chunked: bool,
+    /// The peer has sent its last frame.
+    pub has_ended: bool,
+    /// Since when a reply waits for a window; never if it does not.
+    pub blocked_since: Instant,
+    /// Our last frame was sent.
+    pub is_over: bool,
+    /// That frame was a reset.
+    pub is_reset: bool,
+}
+
+impl<S: Service> Stream<S> {
+    /// Begins a request.
+    pub fn open(
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        (id, peer, window): (u32, Peer, i64),
+        head: RequestHead,
+        has_body: bool,
+    ) -> Stream<S> {
+        let limits = inner.limits();
+        let limits = Limits {
+            output_high: limits.output_high.min(STREAM_OUTPUT),
+            output_low: limits.output_low.min(STREAM_OUTPUT / 4),
+            ..limits
+        };
+        Stream {
+            id,
+            conn: Conn::open_within(inner, limits, cx, peer, &mut Buffers::new(0)),
+            reply: ReplyReader::new(head.is_head),
+            window,
+            input_window: i64::from(WINDOW),
+            input: head.text,
+            owed: 0,
+            left: head.length,
+            is_chunked: head.is_chunked,
+            has_ended: !has_body,
+            blocked_since: Instant::NEVER,
+            is_over: false,
+            is_reset: false,
+        }
+    }
+
+    /// Bytes that the stream holds.
+    pub fn held(&self) -> usize {
+        self.conn.held() + self.input.len()
+    }
+
+    /// Bytes of DATA that nobody has taken.
+    pub fn owed(&self) -> usize {
+        self.owed
+    }
+
+    /// Takes a piece of the body; `is_last`: there is no more.
+    ///
+    /// # Errors
+    /// The body has another length than the head says.
+    pub fn take(&mut self, bytes: &[u8], is_last: bool) -> Result<(), Code> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(bytes.len() as u64).ok_or(Code::Protocol)?;
+            if is_last && *left > 0 {
+                return Err(Code::Protocol);
+            }
+        }
+        if self.is_chunked && !bytes.is_empty() {
+            self.input.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+        }
+        self.input.extend_from_slice(bytes);
+        if self.is_chunked && !bytes.is_empty() {
+            self.input.extend_from_slice(b"\r\n");
+        }
+        if self.is_chunked && is_last {
+            self.input.extend_from_slice(b"0\r\n\r\n");
+        }
+        self.owed += bytes.len();
+        self.has_ended |= is_last;
+        Ok(())
+    }
+
+    /// Feeds the session what it takes; returns the bytes of DATA among them.
+    pub fn feed(&mut self, inner: &S, cx: &Cx<'_, S::State>) -> usize {
+        if self.input.is_empty() || !self.conn.wants().read {
+            return 0;
+        }
+        let input = std::mem::take(&mut self.input);
+        self.conn.lend(&mut Buffers::new(0));
+        self.conn.feed(inner, cx, &input);
+        std::mem::take(&mut self.owed)
+    }
+
+    /// Appends one frame of the reply. Returns the bytes of DATA in it, and whether anything moved.
+    pub fn send(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        connection_window: i64,
+        out: &mut Out,
+    ) -> (usize, bool) {
+        let room = connection_window.min(self.window).clamp(0, FRAME_MAX as i64) as usize;
+        let mut slices = [IoSlice::new(&[])];
+        self.conn.out().gather(&mut slices);
+        if slices[0].is_empty() {
+            return (0, self.end(out));
+        }
+        let Some((piece, used)) = self.reply.next(&slices[0], room) else {
+            self.reset(Code::Internal, out);
+            return (0, true);
+        };
+        let mut sent = 0;
+        match piece {
+            ReplyPiece::Nothing => {}
+            ReplyPiece::Head { block, is_last } => {
+                put_head(self.id, is_last, &block, out.bytes());
+                self.is_over = is_last;
+            }
+            ReplyPiece::Body { bytes, is_last } => {
+                let flags = if is_last { flag::END_STREAM } else { 0 };
+                put_frame(Kind::Data, flags, self.id, bytes, out.bytes());
+                self.is_over = is_last;
+                sent = bytes.len();
+            }
+        }
+        self.window -= sent as i64;
+        let is_blocked = used == 0 && room == 0;
+        self.blocked_since =
+            if is_blocked { self.blocked_since.min(cx.now) } else { Instant::NEVER };
+        if used > 0 {
+            self.conn.sent(inner, cx, used);
+        }
+        (sent, used > 0)
+    }
+
+    /// Follows a session that has no output: whether its end was a frame.
+    fn end(&mut self, out: &mut Out) -> bool {
+        if self.is_over {
+            return false;
+        }
+        if self.conn.out().has_file() || self.conn.out().front_file().is_some() {
+            // A file that only an engine could send cannot be framed.
+            self.reset(Code::Internal, out);
+            return true;
+        }
+        if !self.conn.wants().close {
+            self.blocked_since = Instant::NEVER;
+            return false;
+        }
+        if self.reply.end() {
+            put_frame(Kind::Data, flag::END_STREAM, self.id, &[], out.bytes());
+            self.is_over = true;
+        } else {
+            self.reset(Code::Internal, out);
+        }
+        true
+    }
+
+    /// Ends the stream with a code.
+    pub fn reset(&mut self, code: Code, out: &mut Out) {
+        put_reset(self.id, code, out.bytes());
+        self.is_over = true;
+        self.is_reset = true;
+        self.has_ended = true;
+    }
+
+    /// Ends the session.
+    pub fn close(mut self, inner: &S, cx: &Cx<'_, S::State>, why: Closed) {
+        if !self.conn.wants().close {
+            self.conn.abort(why);
+        }
+        self.conn.close(inner, cx);
+    }
+}

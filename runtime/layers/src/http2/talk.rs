@@ -1,0 +1,589 @@
+//! One connection of HTTP/2: its frames, its streams, and what it allows.
+
+use std::collections::VecDeque;
+
+use seam::{Closed, Cx, Event, Instant, Out, Peer, Service, Step};
+use wire::http::Status;
+use wire::http2::{
+    self, BadRequest, Code, Frame, HeadReader, Kind, WINDOW, flag, put_frame, put_go_away,
+    put_head, put_reset, put_status, put_window_update,
+};
+
+use super::settings::{self, PeerSettings, widen};
+use super::stream::Stream;
+use super::{CONNECTION_WINDOW, HEAD_MAX, IDLE, STREAMS_MAX, WINDOW_PATIENCE};
+
+/// Streams that were ended by us, on which frames may still come.
+const ENDED_MAX: usize = 2 * STREAMS_MAX;
+/// Frames that bring nothing, after which a peer is no client: pings, settings, windows, empty DATA.
+const IDLE_FRAMES_MAX: u32 = 2_000;
+/// Requests that a peer may spoil beyond those that were answered.
+const RESETS_MAX: u32 = 2 * STREAMS_MAX as u32;
+/// CONTINUATION frames of one head.
+const CONTINUATIONS_MAX: u32 = 16;
+/// Bytes that the peer is owed before its window grows.
+const OWED: usize = WINDOW as usize / 4;
+
+/// A head whose frames come.
+struct Block {
+    stream: u32,
+    is_last: bool,
+    bytes: Vec<u8>,
+    frames: u32,
+}
+
+/// Why no further frame is read.
+enum End {
+    /// The peer violated the protocol.
+    Broken,
+    /// The peer sends no more.
+    Eof,
+}
+
+/// A connection.
+pub struct Talk<S: Service> {
+    peer: Peer,
+    heads: HeadReader,
+    settings: PeerSettings,
+    /// The open streams, by number.
+    streams: Vec<Stream<S>>,
+    /// The stream that sends first in the next round.
+    turn: usize,
+    /// The last stream of the peer.
+    last: u32,
+    /// The last streams that we ended before the peer did.
+    ended: VecDeque<u32>,
+    block: Option<Block>,
+    /// Bytes of DATA that the peer takes.
+    window: i64,
+    /// Bytes of DATA that the peer may send.
+    input_window: i64,
+    /// Bytes of DATA that were taken and by which its window has not grown.
+    owed: usize,
+    /// The stream whose job is at work.
+    working: Option<u32>,
+    has_settings: bool,
+    idle_frames: u32,
+    spoiled: u32,
+    /// No new streams: GOAWAY was sent with this last one, or has come.
+    leaves_at: Option<u32>,
+    end: Option<End>,
+    /// When a connection without a stream ends.
+    idle_until: Instant,
+}
+
+impl<S: Service> Talk<S> {
+    /// A connection after its preface.
+    pub fn new(peer: Peer, now: Instant, out: &mut Out) -> Talk<S> {
+        settings::put_ours(out.bytes());
+        Talk {
+            peer,
+            heads: HeadReader::default(),
+            settings: PeerSettings::default(),
+            streams: Vec::new(),
+            turn: 0,
+            last: 0,
+            ended: VecDeque::new(),
+            block: None,
+            window: i64::from(WINDOW),
+            input_window: i64::from(CONNECTION_WINDOW),
+            owed: 0,
+            working: None,
+            has_settings: false,
+            idle_frames: 0,
+            spoiled: 0,
+            leaves_at: None,
+            end: None,
+            idle_until: now + IDLE,
+        }
+    }
+
+    pub fn step(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        event: Event<'_, S::Outcome>,
+        out: &mut Out,
+    ) -> Step<S::Job> {
+        let mut used = 0;
+        match event {
+            Event::Bytes(input) => used = self.read(inner, cx, input, out),
+            Event::Eof => self.end = Some(End::Eof),
+            Event::Drain => {
+                self.leave(Code::None, "the server stops", out);
+                self.streams.iter_mut().for_each(|stream| stream.conn.drain(inner, cx));
+            }
+            Event::Deadline => self.deadline(inner, cx, out),
+            Event::Outcome(outcome) => {
+                // The stream may have been reset while its job was at work.
+                let id = self.working.take();
+                if let Some(stream) = self.streams.iter_mut().find(|it| Some(it.id) == id) {
+                    stream.conn.outcome(inner, cx, outcome);
+                }
+            }
+            Event::Room => {}
+        }
+        self.settle(inner, cx, out);
+        self.answer(cx, used, out)
+    }
+
+    pub fn close(self, inner: &S, cx: &Cx<'_, S::State>, why: Closed) {
+        self.streams.into_iter().for_each(|stream| stream.close(inner, cx, why));
+    }
+
+    // ---- input
+
+    fn read(&mut self, inner: &S, cx: &Cx<'_, S::State>, input: &[u8], out: &mut Out) -> usize {
+        let mut used = 0;
+        while self.end.is_none() && !out.is_full() {
+            let frame = match http2::next(&input[used..]) {
+                Ok(None) => return used,
+                Ok(Some((frame, len))) => {
+                    used += len;
+                    self.take(inner, cx, &frame, out)
+                }
+                Err(code) => Err((code, "expected a frame of at most 16,384 bytes")),
+            };
+            if let Err((code, why)) = frame {
+                cx.note(|note| note.push_str(why));
+                self.leave(code, why, out);
+                self.end = Some(End::Broken);
+            }
+        }
+        // Input after the end is ignored.
+        if self.end.is_some() { input.len() } else { used }
+    }
+
+    fn take(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        if !self.has_settings && frame.kind != Some(Kind::Settings) {
+            return Err((Code::Protocol, "expected SETTINGS first"));
+        }
+        if self.block.is_some() != (frame.kind == Some(Kind::Continuation)) {
+            return Err((Code::Protocol, "expected the rest of a head, and nothing between"));
+        }
+        let is_connection = matches!(frame.kind, Some(Kind::Settings | Kind::Ping | Kind::GoAway));
+        let is_either = matches!(frame.kind, None | Some(Kind::WindowUpdate));
+        if !is_either && is_connection != (frame.stream == 0) {
+            return Err((Code::Protocol, "expected a frame of a stream, or of the connection"));
+        }
+        let is_idle = frame.stream > self.last || frame.stream.is_multiple_of(2);
+        if frame.stream > 0
+            && is_idle
+            && matches!(frame.kind, Some(Kind::Data | Kind::Reset | Kind::WindowUpdate))
+        {
+            return Err((Code::Protocol, "expected a frame of a stream that was begun"));
+        }
+        let progress = matches!(frame.kind, Some(Kind::Headers | Kind::Data | Kind::Continuation))
+            && !frame.payload.is_empty();
+        self.idle_frames = if progress { 0 } else { self.idle_frames + 1 };
+        if self.idle_frames > IDLE_FRAMES_MAX {
+            return Err((Code::Calm, "expected fewer frames that bring nothing"));
+        }
+        match frame.kind {
+            Some(Kind::Data) => self.data(inner, cx, frame, out),
+            Some(Kind::Headers) => self.headers(inner, cx, frame, out),
+            Some(Kind::Continuation) => self.continuation(inner, cx, frame, out),
+            Some(Kind::Settings) => self.set(frame, out),
+            Some(Kind::WindowUpdate) => self.widen(frame, out),
+            Some(Kind::Reset) => self.reset(inner, cx, frame),
+            Some(Kind::Priority) => match (frame.payload.len(), frame.number()) {
+                (5, Some(parent)) if parent != frame.stream => Ok(()),
+                (5, _) => self.refuse(frame.stream, Code::Protocol, out),
+                _ => self.refuse(frame.stream, Code::FrameSize, out),
+            },
+            Some(Kind::Ping) if frame.payload.len() == 8 => {
+                if !frame.has(flag::ACK) {
+                    put_frame(Kind::Ping, flag::ACK, 0, frame.payload, out.bytes());
+                }
+                Ok(())
+            }
+            Some(Kind::Ping) => Err((Code::FrameSize, "expected a PING of 8 bytes")),
+            Some(Kind::GoAway) => {
+                self.leaves_at.get_or_insert(self.last);
+                Ok(())
+            }
+            Some(Kind::PushPromise) => Err((Code::Protocol, "expected no promise of a client")),
+            None => Ok(()),
+        }
+    }
+
+    fn headers(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        let (bytes, parent) = frame.content().map_err(|code| (code, "expected less padding"))?;
+        if frame.stream.is_multiple_of(2) {
+            return Err((Code::Protocol, "expected an odd stream"));
+        }
+        if parent == Some(frame.stream) {
+            return Err((Code::Protocol, "expected a stream that does not depend on itself"));
+        }
+        let is_last = frame.has(flag::END_STREAM);
+        let block = Block { stream: frame.stream, is_last, bytes: bytes.to_vec(), frames: 0 };
+        self.block = Some(block);
+        self.headed(inner, cx, frame, out)
+    }
+
+    fn continuation(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        let Some(block) = self.block.as_mut().filter(|it| it.stream == frame.stream) else {
+            return Err((Code::Protocol, "expected the rest of the head that has begun"));
+        };
+        block.frames += 1;
+        block.bytes.extend_from_slice(frame.payload);
+        if block.bytes.len() > HEAD_MAX || block.frames > CONTINUATIONS_MAX {
+            return Err((Code::Calm, "expected a shorter head"));
+        }
+        self.headed(inner, cx, frame, out)
+    }
+
+    /// Reads the head if it is complete.
+    fn headed(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        if !frame.has(flag::END_HEADERS) {
+            return Ok(());
+        }
+        let Some(block) = self.block.take() else { return Ok(()) };
+        let broken = |code| (code, "expected a head in HPACK");
+        if block.stream <= self.last {
+            let trailers = self.heads.trailers(&block.bytes).map_err(broken)?;
+            return self.trailers(&block, trailers, out);
+        }
+        let head = self.heads.request(&block.bytes, !block.is_last, HEAD_MAX).map_err(broken)?;
+        self.last = block.stream;
+        if self.leaves_at.is_some() {
+            return Ok(());
+        }
+        match head {
+            Ok(_) if self.streams.len() >= STREAMS_MAX => {
+                self.refuse(block.stream, Code::Refused, out)
+            }
+            Ok(head) => {
+                let place = (block.stream, self.peer, self.settings.window);
+                self.streams.push(Stream::open(inner, cx, place, head, !block.is_last));
+                Ok(())
+            }
+            Err(None) => {
+                let mut reply = Vec::new();
+                put_status(Status::HEAD_TOO_LONG.0, &mut reply);
+                put_head(block.stream, true, &reply, out.bytes());
+                self.forget(block.stream);
+                self.spoil()
+            }
+            Err(Some(bad)) => {
+                cx.note(|note| note.push_str(&bad.to_string()));
+                self.refuse(block.stream, Code::Protocol, out)
+            }
+        }
+    }
+
+    /// The end of a body by trailers, which are dropped.
+    fn trailers(
+        &mut self,
+        block: &Block,
+        trailers: Result<(), BadRequest>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        let Some(stream) = self.streams.iter_mut().find(|it| it.id == block.stream) else {
+            return self.late(block.stream);
+        };
+        if stream.is_reset {
+            return Ok(());
+        }
+        if stream.has_ended {
+            return self.refuse(block.stream, Code::StreamClosed, out);
+        }
+        if !block.is_last || trailers.is_err() || stream.take(&[], true).is_err() {
+            return self.refuse(block.stream, Code::Protocol, out);
+        }
+        Ok(())
+    }
+
+    fn data(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        let (bytes, _) = frame.content().map_err(|code| (code, "expected less padding"))?;
+        let len = frame.payload.len();
+        self.input_window -= len as i64;
+        if self.input_window < 0 {
+            return Err((Code::FlowControl, "expected no more than the window of the connection"));
+        }
+        let is_last = frame.has(flag::END_STREAM);
+        let Some(stream) = self.streams.iter_mut().find(|it| it.id == frame.stream) else {
+            // Nobody takes these bytes, so the peer gets its room back.
+            self.owed += len;
+            return self.late(frame.stream);
+        };
+        if stream.has_ended {
+            self.owed += len;
+            return match stream.is_reset {
+                true => Ok(()),
+                false => self.refuse(frame.stream, Code::StreamClosed, out),
+            };
+        }
+        stream.input_window -= len as i64;
+        if stream.input_window < 0 {
+            self.owed += len;
+            return self.refuse(frame.stream, Code::FlowControl, out);
+        }
+        // Padding is taken at once.
+        let padding = len - bytes.len();
+        self.owed += padding;
+        stream.input_window += padding as i64;
+        if padding > 0 && !is_last {
+            put_window_update(frame.stream, padding as u32, out.bytes());
+        }
+        if stream.take(bytes, is_last).is_err() {
+            self.owed += bytes.len();
+            return self.refuse(frame.stream, Code::Protocol, out);
+        }
+        self.feed(inner, cx, out);
+        Ok(())
+    }
+
+    /// A frame for a stream that has ended: our reset may have crossed it.
+    fn late(&self, stream: u32) -> Result<(), (Code, &'static str)> {
+        match self.ended.contains(&stream) {
+            true => Ok(()),
+            false => Err((Code::StreamClosed, "expected no frame after the end of its stream")),
+        }
+    }
+
+    fn set(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), (Code, &'static str)> {
+        self.has_settings = true;
+        let is_ack = frame.has(flag::ACK);
+        if !frame.payload.len().is_multiple_of(6) || (is_ack && !frame.payload.is_empty()) {
+            return Err((Code::FrameSize, "expected SETTINGS of 6 bytes each"));
+        }
+        if is_ack {
+            return Ok(());
+        }
+        let change = self.settings.take(frame).map_err(|code| (code, "expected another value"))?;
+        for stream in &mut self.streams {
+            let why = "expected windows below 2^31";
+            widen(&mut stream.window, change).map_err(|code| (code, why))?;
+        }
+        put_frame(Kind::Settings, flag::ACK, 0, &[], out.bytes());
+        Ok(())
+    }
+
+    fn widen(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), (Code, &'static str)> {
+        let (4, Some(more)) = (frame.payload.len(), frame.number()) else {
+            return Err((Code::FrameSize, "expected a WINDOW_UPDATE of 4 bytes"));
+        };
+        if frame.stream == 0 {
+            if more == 0 {
+                return Err((Code::Protocol, "expected a window that grows"));
+            }
+            let why = "expected a window below 2^31";
+            return widen(&mut self.window, i64::from(more)).map_err(|code| (code, why));
+        }
+        let Some(stream) = self.streams.iter_mut().find(|it| it.id == frame.stream) else {
+            return Ok(());
+        };
+        let widened = match more {
+            0 => Err(Code::Protocol),
+            _ => widen(&mut stream.window, i64::from(more)),
+        };
+        widened.or_else(|code| self.refuse(frame.stream, code, out))
+    }
+
+    fn reset(
+        &mut self,
+        inner: &S,
+        cx: &Cx<'_, S::State>,
+        frame: &Frame<'_>,
+    ) -> Result<(), (Code, &'static str)> {
+        if frame.payload.len() != 4 {
+            return Err((Code::FrameSize, "expected a RST_STREAM of 4 bytes"));
+        }
+        let place = self.streams.iter().position(|it| it.id == frame.stream);
+        if let Some(place) = place {
+            let stream = self.streams.remove(place);
+            self.owed += stream.owed();
+            stream.close(inner, cx, Closed::Reset);
+            self.forget(frame.stream);
+            self.spoil()?;
+        }
+        Ok(())
+    }
+
+    /// Counts a request that the peer has spoiled.
+    fn spoil(&mut self) -> Result<(), (Code, &'static str)> {
+        self.spoiled += 1;
+        match self.spoiled > RESETS_MAX {
+            true => Err((Code::Calm, "expected fewer requests that are not waited for")),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends a stream, if it is open, because of its peer.
+    fn refuse(
+        &mut self,
+        stream: u32,
+        code: Code,
+        out: &mut Out,
+    ) -> Result<(), (Code, &'static str)> {
+        match self.streams.iter_mut().find(|it| it.id == stream) {
+            Some(stream) => stream.reset(code, out),
+            None => put_reset(stream, code, out.bytes()),
+        }
+        self.forget(stream);
+        self.spoil()
+    }
+
+    /// Remembers a stream on which frames may still come.
+    fn forget(&mut self, stream: u32) {
+        if !self.ended.contains(&stream) {
+            if self.ended.len() == ENDED_MAX {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(stream);
+        }
+    }
+
+    // ---- progress
+
+    /// Announces the end of the connection: no new streams.
+    fn leave(&mut self, code: Code, why: &str, out: &mut Out) {
+        if self.leaves_at.is_none() || code != Code::None {
+            put_go_away(self.leaves_at.unwrap_or(self.last), code, why, out.bytes());
+        }
+        self.leaves_at.get_or_insert(self.last);
+    }
+
+    fn deadline(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+        for stream in &mut self.streams {
+            stream.conn.deadline(inner, cx);
+            if stream.blocked_since < cx.now
+                && cx.now.since(stream.blocked_since) >= WINDOW_PATIENCE
+            {
+                stream.reset(Code::Cancel, out);
+            }
+        }
+        if self.streams.is_empty() && self.idle_until <= cx.now {
+            self.leave(Code::None, "no request came", out);
+            self.end = Some(End::Eof);
+        }
+    }
+
+    /// Feeds bodies, and grows the windows by what was taken.
+    fn feed(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+        for stream in &mut self.streams {
+            let taken = stream.feed(inner, cx);
+            self.owed += taken;
+            // The peer's window of a stream that goes on.
+            if taken > 0 && !stream.has_ended {
+                stream.input_window += taken as i64;
+                put_window_update(stream.id, taken as u32, out.bytes());
+            }
+        }
+        if self.owed >= OWED {
+            self.input_window += self.owed as i64;
+            put_window_update(0, std::mem::take(&mut self.owed) as u32, out.bytes());
+        }
+    }
+
+    /// Moves bodies in and replies out until nothing moves, each stream a frame at a time.
+    fn settle(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+        if matches!(self.end, Some(End::Broken)) {
+            return;
+        }
+        loop {
+            self.feed(inner, cx, out);
+            let mut moved = false;
+            let count = self.streams.len();
+            for step in 0..count {
+                if out.is_full() {
+                    return;
+                }
+                let stream = &mut self.streams[(self.turn + step) % count];
+                if !stream.is_over {
+                    let (sent, did) = stream.send(inner, cx, self.window, out);
+                    self.window -= sent as i64;
+                    moved |= did;
+                    self.idle_frames = if did { 0 } else { self.idle_frames };
+                }
+            }
+            self.turn = self.turn.wrapping_add(1);
+            self.sweep(inner, cx, out);
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Removes the streams whose reply was sent.
+    fn sweep(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+        if !self.streams.iter().any(|stream| stream.is_over) {
+            return;
+        }
+        let (over, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.streams).into_iter().partition(|stream| stream.is_over);
+        self.streams = open;
+        for stream in over {
+            if !stream.has_ended {
+                // The reply does not need the rest of the request (section 8.1).
+                put_reset(stream.id, Code::None, out.bytes());
+                self.forget(stream.id);
+            }
+            self.owed += stream.owed();
+            self.spoiled = self.spoiled.saturating_sub(u32::from(!stream.is_reset));
+            stream.close(inner, cx, Closed::Service);
+        }
+        self.idle_until = cx.now + IDLE;
+    }
+
+    /// The next step, and its deadline.
+    fn answer(&mut self, cx: &Cx<'_, S::State>, used: usize, out: &mut Out) -> Step<S::Job> {
+        out.note_kept(self.streams.iter().map(Stream::held).sum());
+        let is_over = match self.end {
+            Some(End::Broken) => true,
+            Some(End::Eof) => self.streams.is_empty(),
+            None => self.leaves_at.is_some() && self.streams.is_empty(),
+        };
+        if is_over {
+            return Step::close(used);
+        }
+        let mut wake = if self.streams.is_empty() { self.idle_until } else { Instant::NEVER };
+        for stream in &mut self.streams {
+            let wants = stream.conn.wants();
+            if wants.job
+                && self.working.is_none()
+                && let Some(job) = stream.conn.take_job()
+            {
+                self.working = Some(stream.id);
+                return Step::offload(used, job);
+            }
+            wake = wake.min(wants.wake.unwrap_or(Instant::NEVER));
+            if stream.blocked_since != Instant::NEVER {
+                wake = wake.min(stream.blocked_since + WINDOW_PATIENCE);
+            }
+        }
+        let wake = (wake != Instant::NEVER).then(|| wake.max(cx.now));
+        Step { wake, ..Step::read(used) }
+    }
+}
