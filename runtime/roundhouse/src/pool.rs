@@ -164,35 +164,3 @@ impl<E: Error> Error for PoolError<E> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::panic::catch_unwind;
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use super::*;
-
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    /// A connection is its number: 3 and above are refused, and 0 is used once.
-    static POOL: Pool<u32, String> = Pool::new(2, || match MADE.fetch_add(1, Ordering::Relaxed) {
-        number @ 0..3 => Ok(number),
-        number => Err(format!("refused {number}")),
-    })
-    .checked_by(|number| *number > 0);
-
-    #[test]
-    fn connections_are_made_used_again_and_closed() {
-        let used = || POOL.with(|number| Ok(*number)).map_err(|error| error.to_string());
-        assert_eq!(used(), Ok(0));
-        assert_eq!(used(), Ok(1), "an idle connection that is not usable is closed");
-        assert_eq!(used(), Ok(1));
-        let nested = POOL.with(|_| POOL.with(|number| Ok(*number)).map_err(|_| String::new()));
-        assert_eq!(nested.expect("two connections"), 2);
-        assert!(catch_unwind(|| POOL.with(|_| -> Result<(), _> { panic!("in use") })).is_err());
-        let failed = POOL.with(|_| Err::<(), _>("failed".to_owned()));
-        assert_eq!(failed.map_err(|error| error.to_string()), Err("failed".to_owned()));
-        for number in 3..6 {
-            assert_eq!(used(), Err(format!("refused {number}")), "no connection is left");
-        }
-    }
-}

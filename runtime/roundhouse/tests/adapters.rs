@@ -198,3 +198,27 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
     refused(silent().engine("thread").pushes(), "say --engine epoll");
     refused(silent().listen("nowhere"), "expected an address such as 127.0.0.1:7000");
 }
+
+static MADE: AtomicU64 = AtomicU64::new(0);
+/// A connection is its number: 3 and above are refused, and 0 is used once.
+static POOL: Pool<u64, std::io::Error> =
+    Pool::new(2, || match MADE.fetch_add(1, Ordering::Relaxed) {
+        number @ 0..3 => Ok(number),
+        number => Err(std::io::Error::other(format!("refused {number}"))),
+    })
+    .checked_by(|number| *number > 0);
+
+#[test]
+fn connections_of_a_pool_are_made_used_again_and_closed() {
+    let used = || POOL.with(|number| Ok(*number)).map_err(|error| error.to_string());
+    assert_eq!(used(), Ok(0));
+    assert_eq!(used(), Ok(1), "an idle connection that is not usable is closed");
+    assert_eq!(used(), Ok(1));
+    assert_eq!(POOL.with(|_| Ok(used())).expect("two connections"), Ok(2));
+    assert!(catch_unwind(|| POOL.with(|_| -> std::io::Result<()> { panic!("in use") })).is_err());
+    let failed = POOL.with(|_| Err::<(), _>(std::io::Error::other("failed")));
+    assert_eq!(failed.map_err(|error| error.to_string()), Err("failed".to_owned()));
+    for number in 3..6 {
+        assert_eq!(used(), Err(format!("refused {number}")), "no connection is left");
+    }
+}
