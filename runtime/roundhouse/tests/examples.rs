@@ -1,13 +1,16 @@
 //! Each example as a program, on engines of each container.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use roundhouse::{MessageKind, http, lines};
 use sys::signal::Signal;
 use testkit::{
-    Folder, PATIENCE, Process, Server, eventually, example, has, has_uring, ms, program, run, talk,
+    Folder, PATIENCE, Process, Server, eventually, example, has, has_uring, ms, program, run, skip,
+    talk,
 };
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
@@ -274,16 +277,48 @@ fn a_state_that_was_handed_over_is_written_by_the_last_server() {
     }
 }
 
-/// Slow functions share connections to a redis and to a server of files; when redis is gone, the
-/// client gets 500 and the server goes on.
+/// A database in `folder`, by the rights of nobody if the tests have those of root, whom PostgreSQL
+/// refuses.
+fn database(folder: &Folder, port: &str) -> Option<Process> {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut folders = debian.map(|version| version.path().join("bin"));
+    let Some(bin) = folders.find(|bin| bin.join("initdb").exists()) else {
+        skip("postgres");
+        return None;
+    };
+    let data = folder.path().join("database").display().to_string();
+    let is_root = run(Command::new("id").arg("-u")).success().out.trim() == "0";
+    let command = |name: &str| {
+        let program = bin.join(name);
+        let mut command = Command::new(if is_root { "setpriv".into() } else { program.clone() });
+        if is_root {
+            command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups"]).arg(program);
+        }
+        command.args(["-D", &data]).current_dir("/");
+        command
+    };
+    if is_root {
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("our own");
+        run(Command::new("install").args(["-d", "-m", "700", "-o", "nobody", &data])).success();
+    }
+    run(command("initdb").args(["-U", "postgres", "-A", "trust", "--no-sync"])).success();
+    let words = ["-p", port, "-h", "127.0.0.1", "-k", "", "-F"];
+    let database = Process::start(command("postgres").args(words));
+    database.says("ready to accept connections");
+    Some(database)
+}
+
+/// Slow functions share connections to a redis, a PostgreSQL and a server of files; when they are
+/// gone, the client gets 500 and the server goes on.
 #[test]
-fn outside_talks_to_redis_and_to_another_http_server() {
+fn outside_talks_to_redis_postgresql_and_another_http_server() {
     let Some(path) = example("outside") else { return };
+    let (folder, _) = Folder::with("text", "from outside");
+    let [redis_port, api_port, port] = [(); 3].map(|()| testkit::free_port().to_string());
     if !has("redis-server") || !has("python3") {
         return;
     }
-    let (folder, _) = Folder::with("text", "from outside");
-    let [redis_port, api_port] = [(); 2].map(|()| testkit::free_port().to_string());
+    let Some(mut database) = database(&folder, &port) else { return };
     let mut redis = Process::start(
         Command::new(program("redis-server").expect("found above"))
             .args(["--port", &redis_port, "--bind", "127.0.0.1", "--save", ""])
@@ -299,32 +334,40 @@ fn outside_talks_to_redis_and_to_another_http_server() {
             TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
         });
     }
-    let post = |page: &str| format!("POST /visits/{page} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
-    let get = b"GET /texts/text HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
+    let ask = |server: &Server, lines: [&str; 4]| {
+        let requests = lines.map(|line| {
+            let (line, body) = line.split_once('|').unwrap_or((line, ""));
+            let length = body.len();
+            format!("{line} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}")
+        });
+        let heard = talk(server.address, &[requests.concat().into_bytes()]).expect("replies");
+        String::from_utf8_lossy(&heard).into_owned()
+    };
     let mut servers = Vec::new();
-    for engine in ["epoll", "amped", "reactor", "prefork", "thread"] {
+    for (engine, id) in ["epoll", "amped", "reactor", "prefork", "thread"].into_iter().zip(1..) {
         let mut command = Command::new(&path);
         command.args(["--port", "0", "--engine", engine]);
         command.env("REDIS", format!("127.0.0.1:{redis_port}"));
+        command.env("POSTGRES", format!("127.0.0.1:{port}"));
         let server = Server::start(command.env("API", format!("http://127.0.0.1:{api_port}")));
-        let asked = [post(engine), post(engine), get.clone()].concat();
-        let heard = talk(server.address, &[asked]).expect("a conversation");
-        let heard = String::from_utf8_lossy(&heard).into_owned();
-        let bodies: Vec<&str> = heard
-            .split("\r\n\r\n")
-            .skip(1)
-            .map(|it| it.split("HTTP/").next().unwrap_or(""))
-            .collect();
-        assert_eq!(bodies, ["1", "2", "from outside"], "{engine}: {heard}");
+        let visit = format!("POST /visits/{engine}");
+        let heard =
+            ask(&server, [&visit, &visit, "POST /notes|{\"text\":\"tea\"}", "GET /texts/text"]);
+        let bodies =
+            heard.split("\r\n\r\n").skip(1).map(|it| it.split("HTTP/").next().unwrap_or(it));
+        let note = format!("{{\"id\":\"{id}\",\"text\":\"tea\"}}");
+        assert_eq!(bodies.collect::<Vec<_>>(), ["1", "2", &note, "from outside"], "{engine}");
+        let notes = ask(&server, ["GET /notes"; 4]).matches(&note).count();
+        assert_eq!(notes, 4, "{engine}");
         servers.push(server);
     }
-    redis.kill();
-    api.kill();
+    for other in [&mut redis, &mut api, &mut database] {
+        other.kill();
+    }
     for server in servers {
-        let heard = talk(server.address, &[[post("x"), post("x")].concat()]).expect("replies");
-        let heard = String::from_utf8_lossy(&heard).into_owned();
+        let heard = ask(&server, ["POST /visits/x", "GET /notes", "GET /texts/x", "GET /notes"]);
         let failed = heard.matches("HTTP/1.1 500 ").count();
-        assert_eq!((failed, heard.matches("internal error").count()), (2, 2), "{heard}");
+        assert_eq!((failed, heard.matches("internal error").count()), (4, 4), "{heard}");
         server.stop();
     }
 }
