@@ -7,7 +7,6 @@
 //! 1 for dropped arrivals.
 
 mod calibration;
-mod files;
 mod flags;
 mod media;
 mod null;
@@ -16,7 +15,6 @@ mod plan;
 pub use flags::Args;
 
 use ::load::health::Verdict;
-use ::load::histogram_log::HistogramLog;
 use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
 use ::load::snapshot::Board;
@@ -103,22 +101,16 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     );
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
-    let log = files::create(&args.output, &plan)?;
     let board = Board::default();
     let hold = plan.settings.tops_up.then(Arc::default);
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
     let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
     let board = live.is_some().then_some(board);
-    let observer = log.as_ref().map(|log| log.observer(&plan));
-    let hooks = Hooks { observer, stop, hold, board };
-    let measured = ::load::run::run_with(&plan, &hooks);
+    let measured = ::load::run::run_with(&plan, &Hooks { stop, hold, board });
     // The terminal is restored before anything is printed on it.
     drop(live);
     let report = measured?;
-    // The histogram log ends when its last observer is dropped.
-    drop(hooks);
-    let written = log.map_or(Ok(()), HistogramLog::end).context("write the --hlog");
-    Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
+    Ok(print(args.output.json, &report).map(|()| code(&report)))
 }
 
 fn in_turns(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {

@@ -8,10 +8,6 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use hdrhistogram::serialization::Deserializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use serde_json::Value;
 use sys::signal::Signal;
 use testkit::{Ended, Folder, PATIENCE, Process, Server, Terminal, run};
@@ -225,52 +221,11 @@ fn unanswered_requests_stand_behind_every_percentile() {
     }
 }
 
-/// The number of values in the lines of a `.hlog` with the tag, or without one, and of lines.
-fn logged(log: &str, tag: Option<&str>) -> (u64, usize) {
-    let entries = IntervalLogIterator::new(log.as_bytes()).map(|it| it.expect("well formed"));
-    let counts = entries.filter_map(|entry| {
-        let LogEntry::Interval(line) = entry else { return None };
-        if line.tag().map(|tag| tag.as_str()) != tag {
-            return None;
-        }
-        let packed = BASE64_STANDARD.decode(line.encoded_histogram()).expect("base64");
-        let read = Deserializer::new().deserialize::<u64, _>(&mut &packed[..]);
-        Some(read.expect("a histogram").len())
-    });
-    let counts: Vec<u64> = counts.collect();
-    (counts.iter().sum(), counts.len())
-}
-
-#[test]
-fn files_hold_what_the_report_says() {
-    let (null, folder) = (Null::start("echo"), Folder::new());
-    let hlog = folder.path().join("a.hlog").display().to_string();
-    let flags = format!("--open 2000 -t 2 -d 600ms --hlog {hlog} --interval 100ms");
-    let (report, _) = load(&null.target(), &flags);
-    let count = |name: &str| report[name]["count"].as_u64().expect("a count");
-    let log = folder.text("a.hlog");
-    let (responses, lines) = logged(&log, None);
-    assert_eq!(responses, count("response"), "{log}");
-    assert!(lines >= 3, "{log}");
-    assert_eq!(logged(&log, Some("service")).0, count("service"));
-    assert_eq!(logged(&log, Some("lateness")).0, count("lateness"));
-}
-
 #[test]
 fn the_schema_is_printed() {
     let output = run(&mut command(&["--schema"]));
     let schema = report(&output);
     assert_eq!(schema["properties"]["schema"]["const"], "roundhouse.load/1");
-}
-
-#[test]
-fn a_file_that_cannot_be_made_is_told_before_the_run() {
-    let null = Null::start("echo");
-    let target = null.target();
-    check_refused(&[&target, "--hlog", "/nonexistent/a"], 2, &["--hlog", "/nonexistent/a"]);
-    let often = [target.as_str(), "--hlog", "a", "--interval", "1us"];
-    check_refused(&often, 2, &["--interval", "10ms"]);
-    assert_eq!(null.end(), 0);
 }
 
 /// Shows a run on a terminal, ends it, and checks the terminal's state afterwards.
@@ -326,8 +281,8 @@ fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
 fn errors_say_what_to_do() {
     check_refused(&["ftp://127.0.0.1:1"], 2, &["stock://", "http://", "echo://", "line://"]);
     check_refused(&["udp+rtp://127.0.0.1:1", "http://127.0.0.1:1"], 2, &["is listened to"]);
-    let timed = ["rtsp://127.0.0.1:1/a", "--hlog", "a.hlog", "--depth", "2"];
-    check_refused(&timed, 2, &["--hlog", "--depth", "-c"]);
+    let timed = ["rtsp://127.0.0.1:1/a", "--kinds", "--depth", "2"];
+    check_refused(&timed, 2, &["--kinds", "--depth", "-c"]);
     // Port 1 is reserved for a service that has been out of use for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);

@@ -25,7 +25,7 @@ Examples:
   roundhouse load https://localhost:8443/ --cacert ca.pem --har page.har
   roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
-  roundhouse load stock://127.0.0.1 --sessions 200 --hlog out.hlog
+  roundhouse load stock://127.0.0.1 --sessions 200
   roundhouse load stock://a:6001,b:6001 --receipts receipts    goes on when a node dies
 
 Exit codes: 0 all replies were right; 1 replies were wrong or missing; 2 wrong usage; 98 the \
@@ -204,14 +204,6 @@ pub struct OutputArgs {
     /// Print plain lines of progress instead of the live view, also without a terminal
     #[arg(long, visible_alias = "no-live")]
     pub plain: bool,
-    /// Write histograms over time, for HistogramLogProcessor and HistogramLogAnalyzer
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN, hide_short_help = true)]
-    pub hlog: Option<PathBuf>,
-    /// The interval of lines in --hlog
-    #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
-    #[arg(requires = "hlog")]
-    #[arg(hide_short_help = true)]
-    pub interval: Duration,
 }
 
 /// Flags that make more than one run, or none.

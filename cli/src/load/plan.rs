@@ -23,8 +23,6 @@ use std::time::Duration;
 /// The default number of users, pooled connections or concurrent sessions.
 const CONNECTIONS: usize = 64;
 const SESSIONS: usize = 1000;
-/// A line of --hlog costs the generator some 0.2 ms.
-const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// The shortest stay of guests.
 const STAY_MIN: Duration = Duration::from_millis(10);
 /// Load before a measurement by time.
@@ -148,12 +146,6 @@ impl Args {
         if connections == 0 {
             return Err(Usage("expected at least one connection, found --closed 0".to_owned()));
         }
-        if self.output.interval < INTERVAL_MIN {
-            return Err(Usage(format!(
-                "expected an --interval of {INTERVAL_MIN:?} or more, found {:?}",
-                self.output.interval
-            )));
-        }
         let usual = Settings::default();
         let (count, stay) = (self.study.guests, self.study.stay);
         if count > 0 && stay < STAY_MIN {
@@ -177,7 +169,6 @@ impl Args {
             connect_apart: self.study.connect_apart,
             guests: (count > 0).then_some(Guests { count, stay }),
             until_failure: self.study.until_failure,
-            interval: self.output.interval,
         })
     }
 

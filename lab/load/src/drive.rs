@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `drive.rs` | a phase: arrivals, alarms, ready sockets |
 //! | [`drive/next.rs`](self) | a connection's next step, by [`Work`] |
-//! | `drive/settings.rs` | the settings of a generator, and its reports to an observer |
+//! | `drive/settings.rs` | the settings of a generator |
 //! | `drive/io.rs` | connect, send, receive, record, and their faults |
 //! | `drive/windows.rs` | topped-up windows, renewed connections, late echoes |
 //! | `drive/connect.rs` | connecting as a separate time; users that come and go |
@@ -43,7 +43,7 @@ mod windows;
 mod wire;
 
 pub use delays::Delays;
-pub use settings::{Guests, IntervalReport, Observer, Parts, Settings};
+pub use settings::{Guests, Parts, Settings};
 pub use state::{Counts, FirstFailure};
 pub use windows::StressCounts;
 
@@ -171,17 +171,11 @@ impl Driver {
         self.links.iter().filter(|link| link.rounds > 0).count()
     }
 
-    /// From now on calls `observer` after every [`Settings::interval`].
-    pub fn observe(&mut self, observer: Observer) {
-        self.record.observer = Some(observer);
-    }
-
     /// Starts the arrival process at `start`, which may lie slightly in the past. Without this call
     /// it starts with the first phase.
     pub fn start_at(&mut self, start: Instant) {
         self.arrivals.started = Some(start);
         self.arrivals.arrive.start(start);
-        self.record.interval_start = start;
     }
 
     /// Measures only requests due from `epoch` on; earlier ones are just counted.
@@ -190,20 +184,10 @@ impl Driver {
         self.counts.delays = Delays::default();
     }
 
-    /// Takes the counts since the last call; this ends the current interval.
+    /// Takes the counts since the last call.
     pub fn take_tally(&mut self) -> Tally {
         self.record.tally.settle();
-        // An empty interval before a phase is not reported.
-        let tally = &self.record.tally;
-        match tally.arrived + tally.done + tally.wrong + tally.failed {
-            0 => self.record.interval_start = now(),
-            _ => self.report_interval(now()),
-        }
-        let mut tally = std::mem::take(&mut self.record.tally);
-        if let Some(earlier) = self.record.earlier.take() {
-            tally.merge(&earlier);
-        }
-        tally
+        std::mem::take(&mut self.record.tally)
     }
 
     /// A lower bound (ns) for the time of each measured request that is unanswered now.
@@ -232,7 +216,9 @@ impl Driver {
             let arrived = self.admit(stop, now);
             self.ring(stop, now);
             self.check_windows(stop, now);
-            self.end_interval(now);
+            if self.record.recorder.is_due(now) {
+                self.snapshot(now);
+            }
             self.note_failure(now);
             if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
                 return Ok(());
@@ -412,40 +398,6 @@ impl Driver {
     fn progress(&self, now: Instant) -> Progress {
         let (asked, done, outstanding) = (self.run.asked, self.run.done, self.outstanding());
         Progress { now, asked, done, outstanding }
-    }
-
-    /// Ends the current interval when it is over and reports it to the observer.
-    fn end_interval(&mut self, now: Instant) {
-        if self.record.recorder.is_due(now) {
-            self.snapshot(now);
-        }
-        if self.record.observer.is_none()
-            || now < self.record.interval_start + self.settings.interval
-        {
-            return;
-        }
-        self.record.tally.settle();
-        self.report_interval(now);
-        self.record.earlier.get_or_insert_default().merge(&self.record.tally);
-        self.record.tally.clear();
-    }
-
-    /// Reports the interval that ends now to the observer.
-    fn report_interval(&mut self, now: Instant) {
-        let outstanding = self.outstanding();
-        if let Some(observer) = &mut self.record.observer {
-            observer(IntervalReport {
-                start: self.record.interval_start,
-                end: now,
-                measured: self.run.epoch > Instant::ZERO,
-                tally: &self.record.tally,
-                outstanding,
-                connections: self.net.up,
-                faults: &self.counts.faults,
-                delays: &self.counts.delays,
-            });
-        }
-        self.record.interval_start = now;
     }
 
     /// Handles one ready descriptor.

@@ -29,7 +29,6 @@ pub mod drive;
 pub mod faults;
 mod fuzz;
 pub mod health;
-pub mod histogram_log;
 pub mod listen;
 pub mod model;
 pub mod null;

@@ -15,7 +15,7 @@ pub(crate) use workload::{drive, script};
 
 use crate::Instant;
 use crate::calibrate::Baseline;
-use crate::drive::{Driver, IntervalReport, Settings};
+use crate::drive::{Driver, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
 use crate::report::Report;
@@ -106,15 +106,9 @@ impl Plan {
     }
 }
 
-/// Called with every interval of every thread (numbered from 0), on that thread. It should be
-/// quick, since it delays arrivals.
-pub type ThreadObserver = Arc<dyn Fn(usize, IntervalReport<'_>) + Send + Sync>;
-
-/// Observers and controls of a run.
+/// The board and the controls of a run.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    /// Called after every [`Settings::interval`].
-    pub observer: Option<ThreadObserver>,
     /// The board on which every thread publishes a snapshot, ten times a second.
     pub board: Option<Board>,
     /// When set, the current phase ends early and the report covers what is known so far.
@@ -148,9 +142,6 @@ pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
         thread.board.clone_from(&hooks.board);
         if let Some(hold) = &hooks.hold {
             thread.drive.hold_by(Arc::clone(hold));
-        }
-        if let Some(observer) = hooks.observer.clone() {
-            thread.drive.observe(Box::new(move |interval| observer(part, interval)));
         }
         threads.push(thread);
     }

@@ -1,4 +1,4 @@
-//! The counts and histograms of an interval.
+//! The counts and histograms of a phase.
 //!
 //! Four histograms, in nanoseconds:
 //!
@@ -19,7 +19,7 @@ use crate::faults::Faults;
 use crate::script::Note;
 use meter::{Histogram, SparseHistogram};
 
-/// Counts of an interval; all begin at zero with it.
+/// Counts of a phase; all begin at zero with it.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Right replies.
@@ -128,23 +128,7 @@ impl Tally {
         self.prompt.clear();
     }
 
-    /// Clears everything but keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        let empty = |histogram: &mut Histogram| {
-            histogram.clear();
-            std::mem::take(histogram)
-        };
-        *self = Self {
-            response: empty(&mut self.response),
-            service: empty(&mut self.service),
-            lateness: empty(&mut self.lateness),
-            tardiness: empty(&mut self.tardiness),
-            prompt: empty(&mut self.prompt),
-            ..Self::default()
-        };
-    }
-
-    /// Adds another interval.
+    /// Adds the counts of another phase or thread.
     pub fn merge(&mut self, other: &Tally) {
         self.done += other.done;
         self.wrong += other.wrong;

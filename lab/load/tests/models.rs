@@ -5,6 +5,7 @@ use load::drive::Settings;
 use load::null::NullServer;
 use load::parse::Scheme;
 use load::run::{Hooks, Window, Workload, run_with};
+use load::snapshot::Board;
 use load::work::Think;
 use load::{Arrivals, Model, Plan, Report, search};
 use std::io::{Read, Write};
@@ -154,24 +155,26 @@ fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
 fn a_run_can_be_ended_and_says_what_it_knows() {
     let served = Served::echo();
     let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::new(Mutex::new(0));
-    let (flag, sum) = (Arc::clone(&stop), Arc::clone(&seen));
-    let hooks = Hooks {
-        observer: Some(Arc::new(move |_, stretch| {
-            *sum.lock().expect("no panic") += stretch.tally.done;
-            flag.store(true, Ordering::Relaxed);
-        })),
-        stop: Some(stop),
-        ..Hooks::default()
-    };
-    let mut plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
-    plan.settings.interval = 50 * MS;
+    let (flag, board) = (Arc::clone(&stop), Board::default());
+    let hooks = Hooks { board: Some(board.clone()), stop: Some(stop), ..Hooks::default() };
+    let watcher = thread::spawn(move || {
+        for _ in 0..12_000 {
+            let done: u64 = board.take().iter().map(|snapshot| snapshot.done).sum();
+            if done > 0 {
+                flag.store(true, Ordering::Relaxed);
+                return done;
+            }
+            thread::sleep(5 * MS);
+        }
+        panic!("expected a snapshot with replies within a minute");
+    });
+    let plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
     let report = run_with(&plan, &hooks).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(
         report.requests > 0 && report.doubts.iter().any(|it| it.contains("stopped")),
         "{report}"
     );
-    let seen = *seen.lock().expect("no panic");
+    let seen = watcher.join().expect("a snapshot");
     assert!(seen > 0 && seen <= report.requests_total, "{seen} {report}");
     assert_eq!(served.requests(), report.requests_total);
 }

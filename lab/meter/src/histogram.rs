@@ -93,11 +93,6 @@ impl Histogram {
         Self { counts }
     }
 
-    /// The counts, to be written to files.
-    pub(crate) fn raw(&self) -> &hdrhistogram::Histogram<u64> {
-        &self.counts
-    }
-
     /// Counts `times` values of `ns` each; zero counts as 1 ns, too long as [`NS_MAX`].
     pub fn record(&mut self, ns: u64, times: u64) {
         self.counts.saturating_record_n(ns.max(1), times);

@@ -1,7 +1,6 @@
 //! Meters: readings of a running server, and their sums.
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
-//! - [`hlog`]: histograms over time as a file that the plotters of HdrHistogram read.
 //! - [`sparse`]: histograms as large as the variety of their values, for many kinds of requests.
 //! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
@@ -15,7 +14,6 @@
 
 pub mod counters;
 pub mod histogram;
-pub mod hlog;
 pub mod machine;
 pub mod proc;
 pub mod sparse;

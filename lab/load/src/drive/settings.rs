@@ -1,11 +1,7 @@
-//! The settings of a generator, and its reports to an observer.
+//! The settings of a generator.
 
-use super::Delays;
-use crate::Instant;
 use crate::arrive::Arrive;
-use crate::faults::Faults;
 use crate::script::Script;
-use crate::tally::Tally;
 use crate::tls::Layers;
 use crate::work::Work;
 use std::net::{IpAddr, SocketAddr};
@@ -48,9 +44,6 @@ pub struct Settings {
     pub guests: Option<Guests>,
     /// End the load at the first failure.
     pub until_failure: bool,
-    /// The interval at which the function passed to [`Driver::observe`](super::Driver::observe) is
-    /// called.
-    pub interval: Duration,
 }
 
 impl Default for Settings {
@@ -70,7 +63,6 @@ impl Default for Settings {
             connect_apart: false,
             guests: None,
             until_failure: false,
-            interval: Duration::from_secs(1),
         }
     }
 }
@@ -83,30 +75,6 @@ pub struct Guests {
     /// How long they stay.
     pub stay: Duration,
 }
-
-/// An interval as reported to the function passed to [`Driver::observe`](super::Driver::observe).
-#[derive(Clone, Copy, Debug)]
-pub struct IntervalReport<'a> {
-    /// Its beginning.
-    pub start: Instant,
-    /// Its end.
-    pub end: Instant,
-    /// Whether it is measured: part of the window, or of the drain after it.
-    pub measured: bool,
-    /// The counts of that time.
-    pub tally: &'a Tally,
-    /// Requests unanswered at its end, including those queued for a connection.
-    pub outstanding: u64,
-    /// Connections at its end, without idle ones.
-    pub connections: usize,
-    /// Faults since the start of the run.
-    pub faults: &'a Faults,
-    /// The generator's own delays since the start of the phase.
-    pub delays: &'a Delays,
-}
-
-/// Called with every interval.
-pub type Observer = Box<dyn FnMut(IntervalReport<'_>) + Send>;
 
 /// The parts of a generator.
 pub struct Parts {

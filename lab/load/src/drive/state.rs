@@ -83,16 +83,12 @@ pub(super) struct Course {
     pub hold: Option<Arc<AtomicBool>>,
 }
 
-/// The records of an interval.
+/// The records of a phase.
 #[derive(Default)]
 pub(super) struct Record {
     pub tally: Tally,
-    /// Earlier intervals of the same tally.
-    pub earlier: Option<Tally>,
     pub notes: Notes,
-    pub observer: Option<Observer>,
     pub recorder: Recorder,
-    pub interval_start: Instant,
 }
 
 /// Counts since the start of a run.
