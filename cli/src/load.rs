@@ -6,7 +6,6 @@
 //! objective was missed. If several apply, the order is 2, 1 for wrong or missing replies, 98, 99,
 //! 1 for dropped arrivals.
 
-mod calibration;
 mod flags;
 mod media;
 mod null;
@@ -27,7 +26,6 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use tools::interrupt::watch;
 use tools::progress::{Live, Manner, Wishes};
 
@@ -35,11 +33,8 @@ use tools::progress::{Live, Manner, Wishes};
 const INVALID: u8 = 98;
 /// The objective was missed.
 const MISSED: u8 = 99;
-/// One measurement of a calibration.
-const CALIBRATION: Duration = Duration::from_millis(700);
 
-/// Loads one server or several in turn, searches for the capacity, calibrates, or runs the null
-/// server.
+/// Loads one server or several in turn, searches for the capacity, or runs the null server.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(scheme) = args.goal.serve_null {
         null::run(scheme, args.goal.port)?;
@@ -61,7 +56,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         info!("{hint}");
     }
     let outcome = match (&args.turns.turns, &args.goal.slo) {
-        _ if args.goal.calibrate => calibrate(&args),
         (Some(file), _) => in_turns(&args, file),
         (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
         (None, _) => one(&args),
@@ -71,21 +65,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
             eprintln!("roundhouse load: {usage}");
             Ok(ExitCode::from(2))
         }
-        Err(busy @ Failure::Busy(_)) => {
-            eprintln!("roundhouse load: {busy}");
-            Ok(ExitCode::from(INVALID))
-        }
         other => other.context("load")?,
     }
 }
 
-fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
-    let found = calibration::measure(args.span.span.unwrap_or(CALIBRATION), args.output.json)?;
-    Ok(calibration::keep(&found, args.output.json).map(|()| ExitCode::SUCCESS))
-}
-
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
-    let mut plan = args.plan()?;
+    let plan = args.plan()?;
     media::check_flags(&plan.target)?;
     if let Some(folder) = &args.watch_group {
         return Err(Failure::Usage(Usage(format!(
@@ -94,7 +79,6 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
             folder.display()
         ))));
     }
-    plan.baseline = calibration::baseline(&plan);
     debug!(
         "load of {}: {} connections, {} threads, seed {}",
         plan.target.address, plan.settings.connections, plan.threads, plan.seed
@@ -120,9 +104,8 @@ fn in_turns(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {
 }
 
 fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
-    let mut plan = args.plan()?;
+    let plan = args.plan()?;
     media::check_flags(&plan.target)?;
-    plan.baseline = calibration::baseline(&plan);
     let found = search::capacity(&plan, slo, |probe| info!("{probe}"))?;
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {

@@ -38,7 +38,7 @@ pub struct Args {
     /// for -c receivers of media rtsp://HOST[:PORT]/NAME, rtspt:// (media within the connection)
     /// or udp+rtp://ADDRESS:PORT
     #[arg(value_name = "TARGET")]
-    #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema", "turns"])]
+    #[arg(required_unless_present_any = ["serve_null", "schema", "turns"])]
     pub places: Vec<String>,
     #[command(flatten)]
     pub model: ModelArgs,
@@ -206,12 +206,12 @@ pub struct OutputArgs {
     pub plain: bool,
 }
 
-/// Flags that make more than one run, or none.
-const NOT_ONE_RUN: [&str; 3] = ["turns", "find_capacity", "calibrate"];
+/// Flags that make more than one run.
+const NOT_ONE_RUN: [&str; 2] = ["turns", "find_capacity"];
 
-/// Objectives and the generator's calibration.
+/// Objectives, and the server of the generator's own tests.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Objectives and calibration")]
+#[command(next_help_heading = "Objectives")]
 pub struct GoalArgs {
     /// Objectives, such as 'p99 < 5ms' or 'mean < 1ms, rate > 10k/s, errors < 0.1%', of p50 to
     /// p99.99, mean, max, rate and errors; exit code 99 if one is missed
@@ -220,10 +220,7 @@ pub struct GoalArgs {
     /// Find the highest open rate at which --slo holds
     #[arg(long, requires = "slo", conflicts_with_all = ["count", "sessions", "turns"])]
     pub find_capacity: bool,
-    /// Measure the generator's own limits on this machine, and keep them for later verdicts
-    #[arg(long, conflicts_with = "turns", hide_short_help = true)]
-    pub calibrate: bool,
-    /// Be the server of a calibration until a signal, then print the number of requests
+    /// Be a server that does nothing until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
     pub serve_null: Option<Scheme>,
     /// The port of that server [default: any that is free]

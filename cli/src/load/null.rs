@@ -1,4 +1,4 @@
-//! The null server as a process, for calibration and the generator's own tests.
+//! The null server as a process, for the generator's own tests and `cargo xtask bench load`.
 
 use ::load::null::NullServer;
 use ::load::parse::Scheme;

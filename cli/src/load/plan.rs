@@ -33,7 +33,7 @@ const DRAIN_NUMBERED: Duration = Duration::from_secs(60);
 const SPAN: Duration = Duration::from_secs(1);
 
 impl Args {
-    /// The plan of one run; its baseline is not known yet.
+    /// The plan of one run.
     pub fn plan(&self) -> Result<Plan, Usage> {
         let target = self.target()?;
         let (model, settings) = (self.model()?, self.settings()?);

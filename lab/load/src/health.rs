@@ -1,11 +1,9 @@
 //! Whether the generator itself distorted the run: the verdict on the measurement.
 //!
 //! A slow generator and a slow server look alike in every latency table. Only the generator's own
-//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running,
-//! its load, and its distance from its own ceiling (see [`calibrate`](crate::calibrate)). Beyond
-//! these limits a run describes the generator and the machine, not the server.
+//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running, and
+//! its load. Beyond these limits a run describes the generator and the machine, not the server.
 
-use crate::calibrate::Baseline;
 use meter::Quantiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,8 +44,6 @@ pub struct Health {
     pub stall_ns_max: u64,
     /// From due to noticed, for scheduled arrivals: the generator's own part of lateness.
     pub tardiness: Quantiles,
-    /// The generator's ceiling on this machine, if it was calibrated for this protocol.
-    pub ceiling_rps: Option<f64>,
 }
 
 /// The evidence for a verdict.
@@ -65,14 +61,10 @@ pub struct Evidence<'a> {
     pub stalled_ns: (u64, u64),
     /// How far the generator was behind its schedule when it gave up the last arrivals (ns).
     pub behind_ns: u64,
-    /// Right replies a second.
-    pub achieved_rps: f64,
     /// From due to noticed.
     pub tardiness: Quantiles,
     /// From due to done.
     pub response: &'a Quantiles,
-    /// The calibration, if there is one.
-    pub baseline: Option<Baseline>,
 }
 
 /// The maximum fraction of the window during which threads may be stalled.
@@ -81,15 +73,12 @@ const STALLED_MAX: f64 = 0.05;
 const BUSY_MAX_SCHEDULED: f64 = 0.8;
 /// Above this a closed loop measures its own generator.
 const BUSY_MAX_CLOSED: f64 = 0.9;
-/// Up to this fraction of its ceiling a generator is not the limit.
-const CEILING_MAX: f64 = 0.8;
 /// The generator's part of a response time, as fractions of its median and 99th percentile.
 const TARDY_OF_P50: f64 = 0.05;
 const TARDY_OF_P99: f64 = 0.1;
-/// Tardiness below this is negligible, whatever the response time (ns).
-const TARDY_MIN: u64 = 20_000;
-/// The baseline where nothing was calibrated (ns): about the time to wake a thread.
-const TARDY_UNCALIBRATED: u64 = 100_000;
+/// Tardiness below this is negligible, whatever the response time (ns): about the time to wake a
+/// thread.
+const TARDY_MIN: u64 = 100_000;
 /// If the generator causes half of the 99th percentile, and that is a millisecond or more, the run
 /// describes the generator.
 const TARDY_INVALID: (f64, u64) = (0.5, 1_000_000);
@@ -104,7 +93,6 @@ impl Health {
             stalled_ns: evidence.stalled_ns.0,
             stall_ns_max: evidence.stalled_ns.1,
             tardiness: evidence.tardiness.clone(),
-            ceiling_rps: evidence.baseline.map(|baseline| baseline.ceiling_rps),
         };
         health.judge_stalls(evidence);
         if evidence.behind_ns > 0 {
@@ -163,9 +151,7 @@ impl Health {
                 ),
             );
         }
-        let baseline =
-            evidence.baseline.map_or(TARDY_UNCALIBRATED, |baseline| 2 * baseline.tardiness_p99_ns);
-        let allowed = (TARDY_OF_P50 * response.p50_ns as f64).max(baseline.max(TARDY_MIN) as f64);
+        let allowed = (TARDY_OF_P50 * response.p50_ns as f64).max(TARDY_MIN as f64);
         if p99 as f64 > allowed {
             self.note(
                 Verdict::GeneratorLimited,
@@ -196,20 +182,6 @@ impl Health {
                 format!("the generator was {percent:.0} % busy and may have been the limit"),
             );
         }
-        if let Some(baseline) = evidence.baseline {
-            let ceiling = baseline.ceiling_rps * evidence.threads as f64;
-            let share = evidence.achieved_rps / ceiling;
-            if share > CEILING_MAX {
-                self.note(
-                    Verdict::GeneratorLimited,
-                    format!(
-                        "this is {:.0} % of what the generator reaches against a server that does \
-                         nothing ({ceiling:.0}/s)",
-                        share * 100.0
-                    ),
-                );
-            }
-        }
     }
 }
 
@@ -238,14 +210,8 @@ mod tests {
             threads: 1,
             busy: 0.3,
             stalled_ns: (0, 0),
-            achieved_rps: 1000.0,
             tardiness: quantiles(2_000, 15_000, 100_000),
             response: &response,
-            baseline: Some(Baseline {
-                ceiling_rps: 100_000.0,
-                tardiness_p99_ns: 10_000,
-                cpu_ns: 5000.0,
-            }),
         };
         change(&mut evidence);
         let health = Health::judge(&evidence);
@@ -260,20 +226,11 @@ mod tests {
         check(|_| {}, Verdict::Ok, "");
         check(|it| it.busy = 0.85, limited, "85 % busy");
         check(|it| (it.busy, it.scheduled) = (0.85, false), Verdict::Ok, "");
-        check(|it| it.achieved_rps = 81_000.0, limited, "81 % of what");
-        check(|it| (it.achieved_rps, it.threads) = (81_000.0, 2), Verdict::Ok, "");
-        check(|it| it.tardiness = quantiles(2_000, 30_000, 90_000), limited, "30 us late");
+        check(|it| it.tardiness = quantiles(2_000, 90_000, 90_000), Verdict::Ok, "");
+        check(|it| it.tardiness = quantiles(2_000, 130_000, 130_000), limited, "130 us late");
         check(|it| it.tardiness = quantiles(2_000, 15_000, 400_000), limited, "p99.9 of 400 us");
         check(|it| it.tardiness = quantiles(1, 1_600_000, 1), Verdict::Invalid, "1600 us late");
         check(|it| it.stalled_ns = (60_000_000, 60_000_000), Verdict::Invalid, "60 ms at a time");
         check(|it| it.stalled_ns = (40_000_000, 40_000_000), Verdict::Ok, "");
-    }
-
-    #[test]
-    fn a_generator_that_was_never_calibrated_gets_the_benefit_of_a_wake() {
-        let slow = |it: &mut Evidence<'_>| {
-            (it.tardiness, it.baseline) = (quantiles(2_000, 90_000, 90_000), None);
-        };
-        check(slow, Verdict::Ok, "");
     }
 }

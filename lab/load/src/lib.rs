@@ -12,7 +12,7 @@
 //!
 //! - [`drive`] owns the sockets and runs everything in one loop on one thread.
 //! - [`mod@run`] makes a measurement: warm-up, window, drain, audit, and the verdict on the
-//!   generator itself ([`health`], with [`calibrate`]).
+//!   generator itself ([`health`]).
 //! - [`search`] looks for the highest rate that meets an objective.
 //! - [`turns`] lets servers take turns under one generator, which resolves differences of a few
 //!   percent on a noisy machine.
@@ -23,7 +23,6 @@
 //! `dropped`), widen the bounds of the audit, and keep their rank in every percentile.
 
 pub mod arrive;
-pub mod calibrate;
 pub mod censor;
 pub mod drive;
 pub mod faults;

@@ -1,10 +1,9 @@
-//! A server that does almost nothing, used to calibrate the generator.
+//! A server that does almost nothing: the generator is tested with it, and compared with others.
 //!
 //! One thread, one epoll, prebuilt replies: the fastest possible server that speaks the protocol
 //! through sockets. It counts every request, so that its count can be compared with the client's.
 //!
-//! Its market is a real one: constant replies would fail the generator's audit, and calibration
-//! should exercise the same code as a run, audit included.
+//! Its market is a real one, because constant replies would fail the generator's audit.
 
 use crate::parse::Scheme;
 use crate::script::echo;

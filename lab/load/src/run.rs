@@ -14,7 +14,6 @@ pub use workload::Workload;
 pub(crate) use workload::{drive, script};
 
 use crate::Instant;
-use crate::calibrate::Baseline;
 use crate::drive::{Driver, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
@@ -81,8 +80,6 @@ pub struct Plan {
     pub watch: Option<Watched>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
-    /// The generator's limits on this machine, if it was calibrated.
-    pub baseline: Option<Baseline>,
 }
 
 impl Plan {
@@ -101,7 +98,6 @@ impl Plan {
             cpu: None,
             watch: None,
             slo: None,
-            baseline: None,
         }
     }
 }

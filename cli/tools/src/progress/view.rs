@@ -5,7 +5,6 @@
 
 use load::Instant;
 use load::Plan;
-use load::calibrate::Baseline;
 use load::drive::{Delays, StressCounts};
 use load::faults::Faults;
 use load::health::{Evidence, Health, Verdict};
@@ -46,7 +45,6 @@ pub struct View {
     warmup: Duration,
     window: Window,
     scheduled: bool,
-    baseline: Option<Baseline>,
     start: Option<Instant>,
     /// The last snapshot of each thread.
     last: Vec<Snapshot>,
@@ -107,7 +105,6 @@ impl View {
             warmup: plan.warmup,
             window: plan.window,
             scheduled,
-            baseline: plan.baseline,
             start: None,
             last: vec![Snapshot::default(); plan.threads],
         }
@@ -230,10 +227,8 @@ impl View {
             threads: self.last.len(),
             busy,
             stalled_ns: (delays.stalled_ns, delays.stall_ns_max),
-            achieved_rps: self.sum.done as f64 / self.sum.length().as_secs_f64().max(1e-9),
             tardiness: quantiles(&self.sum.tardiness),
             response: &quantiles(&self.sum.times),
-            baseline: self.baseline,
         })
     }
 

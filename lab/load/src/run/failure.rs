@@ -25,8 +25,6 @@ pub enum Failure {
     /// The server's process tree cannot be read.
     #[display("--watch: {_0}")]
     Watch(ProcError),
-    #[display("expected a quiet machine for a calibration, found a busy one: {_0}")]
-    Busy(String),
     /// A server did not answer everything between two windows of a turn.
     #[display(
         "{target}: expected every reply before the next server's turn, found {outstanding} \

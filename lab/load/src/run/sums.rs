@@ -159,9 +159,7 @@ fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
         busy: sums.busy,
         stalled_ns: (sums.delays.stalled_ns, sums.delays.stall_ns_max),
         behind_ns: sums.counts.behind_ns,
-        achieved_rps: per_second(sums.window.done, sums.window_ns),
         tardiness: all.tardiness.quantiles(),
         response: &all.response.quantiles(),
-        baseline: plan.baseline,
     })
 }
