@@ -18,7 +18,6 @@ use crate::drive::{Driver, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
 use crate::report::Report;
-use crate::script::REQUESTS_MAX;
 use crate::slo::Slo;
 use crate::snapshot::Board;
 use crate::stop::{Most, Stop, Until};
@@ -41,8 +40,8 @@ const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The time that the threads get to start.
 const HEAD_START: Duration = Duration::from_millis(20);
 /// The most kinds of requests that are counted apart, in all threads together: each takes at most
-/// 8 KB (two histograms), and some 300 bytes after a few replies.
-const KINDS_MAX: usize = REQUESTS_MAX;
+/// 32 KB (two histograms), and half of that with replies within a millisecond.
+const KINDS_MAX: usize = 16_384;
 
 /// The length of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,7 +17,7 @@
 use crate::Instant;
 use crate::faults::Faults;
 use crate::script::Note;
-use meter::{Histogram, SparseHistogram};
+use meter::{Histogram, Spectrum};
 
 /// Counts of a phase; all begin at zero with it.
 #[derive(Clone, Debug, Default)]
@@ -67,9 +67,9 @@ pub struct KindTally {
     /// Bytes of all its replies.
     pub bytes: u64,
     /// From due to done (ns), right replies only.
-    pub response: SparseHistogram,
+    pub response: Spectrum,
     /// From sent to done (ns), right replies only.
-    pub service: SparseHistogram,
+    pub service: Spectrum,
     /// Faults of its replies.
     pub faults: Faults,
 }
@@ -111,8 +111,8 @@ impl Tally {
         }
         kind.done += 1;
         if measured {
-            kind.response.record(nanos(span.due, span.done));
-            kind.service.record(nanos(span.sent, span.done));
+            kind.response.record(nanos(span.due, span.done), 1);
+            kind.service.record(nanos(span.sent, span.done), 1);
         }
     }
 

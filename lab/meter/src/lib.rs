@@ -1,8 +1,8 @@
 //! Meters: readings of a running server, and their sums.
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
-//! - [`sparse`]: histograms as large as the variety of their values, for many kinds of requests.
-//! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
+//! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run and kinds of
+//!   requests.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
 //! - [`counters`]: the same and control groups, on this machine or asked of another one.
 //! - [`machine`]: the machine's identity, and the share of its time that was stolen.
@@ -16,12 +16,10 @@ pub mod counters;
 pub mod histogram;
 pub mod machine;
 pub mod proc;
-pub mod sparse;
 pub mod spectrum;
 
 pub use counters::{CounterSample, CounterServer, CounterSource};
 pub use histogram::{Histogram, Quantiles};
 pub use machine::{CpuTimes, Machine};
 pub use proc::{Cost, Memory, ProcError, TreeCost};
-pub use sparse::SparseHistogram;
 pub use spectrum::Spectrum;

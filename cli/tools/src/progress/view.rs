@@ -10,7 +10,7 @@ use load::faults::Faults;
 use load::health::{Evidence, Health, Verdict};
 use load::run::Window;
 use load::snapshot::{Phase, Snapshot};
-use meter::{Quantiles, Spectrum};
+use meter::Spectrum;
 use stats::words::time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,8 +23,6 @@ const BIN: Duration = Duration::from_millis(250);
 const NOW: Duration = Duration::from_secs(1);
 /// The kinds of faults that are shown.
 const FAULTS_MAX: usize = 3;
-/// A percentile is shown if at least this many values lie beyond it.
-const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
 
 /// A run so far.
 pub struct View {
@@ -227,15 +225,15 @@ impl View {
             threads: self.last.len(),
             busy,
             stalled_ns: (delays.stalled_ns, delays.stall_ns_max),
-            tardiness: quantiles(&self.sum.tardiness),
-            response: &quantiles(&self.sum.times),
+            tardiness: self.sum.tardiness.quantiles(),
+            response: &self.sum.times.quantiles(),
         })
     }
 
     /// The percentiles that enough values support, with their names.
     pub fn percentiles(&self) -> Vec<(&'static str, u64)> {
         let times = &self.sum.times;
-        let found = quantiles(times);
+        let found = times.quantiles();
         let mut list = Vec::new();
         if found.count > 0 {
             list.extend([("p50", found.p50_ns), ("p90", found.p90_ns)]);
@@ -351,21 +349,6 @@ impl Sum {
     /// The length of the phase so far.
     pub fn length(&self) -> Duration {
         self.start.map_or(Duration::ZERO, |start| self.end.since(start))
-    }
-}
-
-fn quantiles(times: &Spectrum) -> Quantiles {
-    let count = times.count();
-    let at = |q: f64| times.quantile(q).unwrap_or(0);
-    let supported = |q: f64| (count as f64 * (1.0 - q) + 1e-6 >= BEYOND_MIN).then(|| at(q));
-    Quantiles {
-        count,
-        p50_ns: at(0.5),
-        p90_ns: at(0.9),
-        p99_ns: supported(0.99),
-        p999_ns: supported(0.999),
-        max_ns: times.max(),
-        mean_ns: 0.0,
     }
 }
 
