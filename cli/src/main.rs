@@ -9,7 +9,6 @@ mod check;
 mod checkup;
 mod completions;
 mod course;
-mod demo;
 mod duet;
 mod examples;
 mod far;
@@ -31,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::config;
 use server::help::translated;
-use tools::{architectures, cast, client, ctl, doctor, path, play, senders, top};
+use tools::{architectures, cast, client, ctl, demo, doctor, path, play, senders, top};
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -75,8 +74,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See a race, and a game in a browser
-    Demo(tools::demo::Args),
+    /// Walk in the world of a game server, among players that walk by themselves
+    Demo(demo::Args),
     /// Serve stock, http, echo, game or media on any engine
     #[command(subcommand)]
     Serve(Box<serve::Command>),
@@ -215,7 +214,7 @@ fn main() -> ExitCode {
     let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
     language::debug!("roundhouse {version}, process {pid}, language {}", language::code());
     let outcome = match command {
-        Command::Demo(args) => tools::demo::run(args, demo::race),
+        Command::Demo(args) => demo::run(&args),
         Command::Serve(command) => serve::run(*command),
         Command::Engines(args) => architectures::run(&args),
         Command::Senders(args) => senders::run(&args),

@@ -1,4 +1,4 @@
-//! The demonstrations: the menu, the race's answer, and the page of the game in Chromium.
+//! The demonstration: the page of the game in Chromium.
 
 use crate::browser::Browser;
 use serde_json::json;
@@ -6,7 +6,7 @@ use std::process::Command;
 use sys::process::Pid;
 use sys::signal::Signal;
 use testkit::procfs::{children, is_alive};
-use testkit::{Folder, PATIENCE, Server, Terminal, eventually, run};
+use testkit::{PATIENCE, Server, eventually};
 
 fn demo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
@@ -39,32 +39,9 @@ fn interrupt(browser: &mut Browser, server: Server) {
 }
 
 #[test]
-fn the_menu_lists_all_and_obeys_a_key() {
-    let listed = run(&mut demo(&[])).success().out;
-    for name in ["race", "game"] {
-        assert!(listed.contains(&format!("roundhouse demo {name} ")), "{listed}");
-    }
-    let mut terminal = Terminal::start(&mut demo(&[]));
-    let seen = terminal.shows(0, "q ends");
-    terminal.press(b"2");
-    terminal.shows(seen, "Ctrl-C ends it");
-    terminal.signal(Signal::INT);
-    assert!(terminal.ended().success());
-}
-
-#[test]
-fn a_race_ends_with_its_answer() {
-    let room = Folder::new();
-    let mut command = demo(&["race", "--for", "1s"]);
-    let ended = run(command.env("TMPDIR", room.path())).success().says("report.html");
-    let answer = ended.out.split("\n\n").next().unwrap_or_default();
-    assert!(answer.contains("epoll") && answer.ends_with('.'), "{ended:?}");
-}
-
-#[test]
 fn a_player_walks_in_the_game_among_others() {
     let Some(mut browser) = Browser::open() else { return };
-    let server = Server::start(&mut demo(&["game", "--bots", "3"]));
+    let server = Server::start(&mut demo(&["--bots", "3"]));
     browser.look(1280, 900, "light");
     browser.go(&format!("http://{}/", server.address));
     browser.wait("document.documentElement.dataset.others === '3'");

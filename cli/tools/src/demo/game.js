@@ -28,7 +28,7 @@
   };
   socket.onclose = () => {
     root.dataset.state = "lost";
-    by("said").textContent = "The server has stopped. Start it again: roundhouse demo game";
+    by("said").textContent = "The server has stopped. Start it again: roundhouse demo";
   };
 
   // Packets in; a packet may continue in the next message.
