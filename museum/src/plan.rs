@@ -354,12 +354,6 @@ pub(crate) struct Senders {
     pub packets: Option<String>,
     /// Bytes of a packet.
     pub payload: String,
-    /// Packets a second that can be sent: twice as many are due, of three classes.
-    #[serde(default)]
-    pub overload: Option<String>,
-    /// The treatment of the classes: `off`, `on` or `limits`.
-    #[serde(default)]
-    pub classes: Option<String>,
     /// `heard`, or `freed` where such a device can be made.
     pub sink: String,
     /// A nice value, or `fifo`.

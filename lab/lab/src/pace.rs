@@ -34,47 +34,13 @@ pub struct Work {
     pub payload: u32,
     /// Payloads come from a file instead of memory.
     pub file: bool,
-    /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one
-    /// of audio, one of bulk 64 times.
-    #[serde(default)]
-    pub mix: ClassMix,
 }
-
-/// A mixture of classes, and how the sender treats them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClassMix {
-    /// All streams are equal.
-    #[default]
-    None,
-    /// Mixed, and the sender ignores classes.
-    Off,
-    /// Audio before video before bulk.
-    On,
-    /// The same, and late packets are dropped.
-    Limits,
-}
-
-impl ClassMix {
-    /// The sender's word for it (`--classes`).
-    pub fn classes(self) -> Option<&'static str> {
-        match self {
-            ClassMix::None => None,
-            ClassMix::Off => Some("off"),
-            ClassMix::On => Some("on"),
-            ClassMix::Limits => Some("audio=60,video=200"),
-        }
-    }
-}
-
-/// Packets of one stream each of audio, video and bulk in a gap.
-const MIXTURE: u32 = 1 + 8 + 64;
 
 impl Default for Work {
     /// One packet of 32 bytes from memory.
     fn default() -> Work {
         let (streams, packets, gap_us) = (1, 1, 0);
-        Work { streams, packets, gap_us, payload: 32, file: false, mix: ClassMix::None }
+        Work { streams, packets, gap_us, payload: 32, file: false }
     }
 }
 
@@ -85,15 +51,6 @@ impl Work {
         let gap = Duration::from_millis(30);
         let packets = (time.as_micros() / gap.as_micros()).max(2) as u32;
         Work { streams: 10, packets, gap_us: 30_000, file: true, ..Work::default() }
-    }
-
-    /// A mixture for about `time` of twice as many packets a second as `rate`, which is the most
-    /// that the sender can send.
-    pub fn overload(time: Duration, rate: f64, mix: ClassMix) -> Work {
-        let audio = Work::audio(time);
-        let each = f64::from(MIXTURE) / audio.gap().as_secs_f64();
-        let streams = 3 * ((2.0 * rate / each) as u32).clamp(1, 10_000);
-        Work { streams, payload: 160, file: false, mix, ..audio }
     }
 
     /// The gap.
@@ -116,11 +73,6 @@ impl Work {
         let payload = self.payload;
         match self.gap_us {
             0 => format!("{streams} of {payload} B{from} as fast as it can"),
-            us if self.mix != ClassMix::None => format!(
-                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {payload} \
-                 B{from} each {} ms",
-                us as f64 / 1e3
-            ),
             us => {
                 let gap = us as f64 / 1e3;
                 format!("{streams} of {payload} B{from} each {gap} ms")
@@ -130,16 +82,14 @@ impl Work {
 
     /// The work as arguments of the sending process.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, payload, file, mix } = self;
-        let mut words = vec![
+        let Work { streams, packets, gap_us, payload, file } = self;
+        vec![
             format!("streams={streams}"),
             format!("packets={packets}"),
             format!("gap_us={gap_us}"),
             format!("payload={payload}"),
             format!("file={}", u8::from(*file)),
-        ];
-        words.extend(mix.classes().map(|it| format!("mix={it}")));
-        words
+        ]
     }
 }
 
@@ -234,9 +184,6 @@ pub struct Reading {
     pub ended_ns: u64,
     /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
-    /// Audio, video and bulk of a mixture.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub classes: Vec<ClassReading>,
     /// Drift in 30 s of single streams; absent without a receiver.
     pub drifts: Option<Extent>,
     /// The duration of streams from their first packet to their last.
@@ -250,17 +197,6 @@ pub struct Reading {
     /// CPU time of the whole core per packet, by cycle soak, nanoseconds; includes the kernel's own
     /// work.
     pub soak_ns: Option<f64>,
-}
-
-/// The packets of one class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClassReading {
-    /// Its name.
-    pub class: String,
-    /// Packets that were too late for it and were not sent.
-    pub dropped: u64,
-    /// The lateness of the others, where it is known.
-    pub late: Option<Lateness>,
 }
 
 impl Reading {
@@ -342,8 +278,6 @@ mod tests {
         let fast = Work { streams: 1, gap_us: 0, file: false, ..audio };
         assert_eq!(fast.words(), "1 stream of 32 B as fast as it can");
         assert!(fast.arguments().contains(&"gap_us=0".to_string()));
-        let mixed = Work { mix: ClassMix::Limits, ..audio };
-        assert!(mixed.arguments().ends_with(&["mix=audio=60,video=200".to_string()]));
     }
 
     #[test]

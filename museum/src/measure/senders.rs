@@ -6,7 +6,7 @@ use crate::plan::Senders;
 use crate::results::{Figures, Results};
 use crate::scope::Scope;
 use crate::stage::Stage;
-use lab::pace::{Around, ClassMix, Company, Extent, Lateness, Rank, Reading, Sink, Work};
+use lab::pace::{Around, Company, Extent, Lateness, Rank, Reading, Sink, Work};
 use minijinja::Value;
 use stats::Rng;
 
@@ -117,18 +117,8 @@ fn trial(senders: &Senders, scope: &Scope, stage: &Stage<'_>, sink: Sink) -> Res
     let packets = senders.packets.as_ref().map(|it| scope.number(it)).transpose()?;
     let mut work = time.map_or(Work { file: true, ..Work::default() }, Work::audio);
     work.packets = packets.map_or(work.packets, |it| it as u32);
-    if let (Some(rate), Some(time)) = (&senders.overload, time) {
-        let mix = senders.classes.as_ref().map(|it| scope.words(it)).transpose()?;
-        let mix = match mix.as_deref() {
-            Some("on") => ClassMix::On,
-            Some("limits") => ClassMix::Limits,
-            _ => ClassMix::Off,
-        };
-        work = Work::overload(time, scope.number(rate)?, mix);
-    } else {
-        work.streams = scope.number(&senders.streams)? as u32;
-        work.payload = scope.number(&senders.payload)? as u32;
-    }
+    work.streams = scope.number(&senders.streams)? as u32;
+    work.payload = scope.number(&senders.payload)? as u32;
     let rank = senders.rank.as_ref().map(|it| scope.words(it)).transpose()?;
     let rank = match rank.as_deref() {
         None | Some("0") => Rank::Usual,
@@ -160,8 +150,6 @@ fn figures(it: &Reading, work: Work) -> Figures {
     // Shorter readings cannot tell the drift.
     let is_long = it.ended_ns.saturating_sub(it.began_ns) > 1_000_000_000;
     let drift = it.drifts.filter(|_| is_long).map(|it| it.mean_ns as f64 / 1e9);
-    let class = |at: usize| it.classes.get(at)?.late.map(|late| late.p999_ns as f64 / 1e6);
-    let dropped: u64 = it.classes.iter().map(|it| it.dropped).sum();
     known([
         ("each_us", Some(it.each_ns() / 1e3)),
         ("core_us", it.soak_ns.map(|ns| ns / 1e3)),
@@ -179,9 +167,5 @@ fn figures(it: &Reading, work: Work) -> Figures {
         ("p99_ms", late(|it| it.p99_ns)),
         ("p999_ms", late(|it| it.p999_ns)),
         ("dry", it.late.map(|it| it.dry)),
-        ("audio_ms", class(0)),
-        ("video_ms", class(1)),
-        ("bulk_ms", class(2)),
-        ("dropped", Some(dropped as f64 / (dropped + it.sent).max(1) as f64)),
     ])
 }

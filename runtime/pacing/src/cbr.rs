@@ -59,8 +59,6 @@ pub struct CbrSource {
     pub to: Vec<SocketAddr>,
     /// The source of the payloads.
     pub contents: Contents,
-    /// Whether the streams are audio, video and bulk in turn ([`CbrSource::class`]).
-    pub mixed: bool,
 }
 
 /// The orders of a [`CbrSource`]: every stream is ordered from the beginning.
@@ -120,34 +118,15 @@ impl CbrSource {
             spread: true,
             to,
             contents,
-            mixed: false,
         }
     }
 
     /// The timestamp's step from one packet to the next: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 
-    /// The class of stream `number`. In a mixture a stream of video has 8 times the packets of one
-    /// of audio, and a stream of bulk 64 times, in bursts at the same gap.
-    #[must_use]
-    pub fn class(&self, number: u32) -> PacketClass {
-        let in_turn = PacketClass::ALL[number as usize % PacketClass::ALL.len()];
-        if self.mixed { in_turn } else { PacketClass::Audio }
-    }
-
-    /// How many times the packets of a stream of audio stream `number` has.
-    fn times(&self, number: u32) -> u32 {
-        if self.mixed { 1 << (3 * self.class(number) as u32) } else { 1 }
-    }
-
-    /// The number of packets of stream `number`.
-    fn packets_of(&self, number: u32) -> u32 {
-        self.packets * self.times(number)
-    }
-
-    /// The time from the first burst of stream `number` to that of packet `sent`.
-    fn since(&self, number: u32, sent: u32) -> Duration {
-        self.gap * (sent / (self.burst.max(1) * self.times(number)))
+    /// The time from the first burst of a stream to that of packet `sent`.
+    fn since(&self, sent: u32) -> Duration {
+        self.gap * (sent / self.burst.max(1))
     }
 
     /// The due time of packet `sent` of stream `number`, if the stream did not pause; `None` if it
@@ -155,7 +134,7 @@ impl CbrSource {
     #[must_use]
     pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
         let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
-        (start > 0).then(|| Instant::from_ns(start) + self.since(number, sent))
+        (start > 0).then(|| Instant::from_ns(start) + self.since(sent))
     }
 
     /// The duration of a stream.
@@ -186,11 +165,11 @@ impl CbrSource {
     }
 
     fn moment(&self, beat: &CbrStream, sent: u32) -> Instant {
-        beat.start + self.since(beat.number, sent)
+        beat.start + self.since(sent)
     }
 
     fn next(&self, beat: &CbrStream) -> Next {
-        let is_left = beat.sent < self.packets_of(beat.number);
+        let is_left = beat.sent < self.packets;
         if is_left { Next::At(self.moment(beat, beat.sent)) } else { Next::Done }
     }
 
@@ -237,8 +216,7 @@ impl PacedSource for CbrSource {
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
-        let packets = self.packets_of(beat.number);
-        while beat.sent < packets && self.moment(beat, beat.sent) <= until && !burst.is_full() {
+        while beat.sent < self.packets && self.moment(beat, beat.sent) <= until && !burst.is_full() {
             self.push(beat, burst);
             beat.sent += 1;
         }
@@ -270,8 +248,8 @@ impl PacedSource for CbrSource {
         cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
     }
 
-    fn policy(&self, beat: &CbrStream) -> StreamPolicy {
-        StreamPolicy { class: self.class(beat.number), ..StreamPolicy::default() }
+    fn policy(&self, _beat: &CbrStream) -> StreamPolicy {
+        StreamPolicy { class: PacketClass::Audio, ..StreamPolicy::default() }
     }
 
     fn receive(

@@ -127,8 +127,7 @@ impl StreamStats {
     }
 
     /// The same for the packets of some classes.
-    #[must_use]
-    pub fn quantile_of(&self, classes: &[PacketClass], share: f64) -> Option<Duration> {
+    fn quantile_of(&self, classes: &[PacketClass], share: f64) -> Option<Duration> {
         let of = |class: &PacketClass| &self.lateness[*class as usize];
         let count = |at: usize| {
             classes.iter().map(|class| of(class)[at].load(Ordering::Relaxed)).sum::<u64>()
@@ -144,11 +143,10 @@ impl StreamStats {
         Some(Duration::from_nanos(upper(at)))
     }
 
-    /// The number of packets of some classes whose lateness is known.
+    /// The number of packets whose lateness is known.
     #[must_use]
-    pub fn count_of(&self, classes: &[PacketClass]) -> u64 {
-        let of = |class: &PacketClass| &self.lateness[*class as usize];
-        classes.iter().flat_map(of).map(|count| count.load(Ordering::Relaxed)).sum()
+    pub fn count(&self) -> u64 {
+        self.lateness.iter().flatten().map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Streams running now.

@@ -14,10 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use engines::Assets;
-use lab::pace::{ClassMix, ClassReading, Extent, Lateness, Reading, Work, drift_ns, span_ns};
+use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
-use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
-use seam::PacketClass;
+use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
 
@@ -34,7 +33,6 @@ const STRAGGLERS: Duration = Duration::from_millis(50);
 pub struct Ask {
     sender: Sender,
     work: Work,
-    classes: Classes,
     /// Where to; `None`: to itself.
     to: Option<SocketAddr>,
     /// The sender's core and the receiver's.
@@ -52,7 +50,6 @@ impl Ask {
         let mut ask = Ask {
             sender: Sender::USUAL,
             work: audio,
-            classes: Classes::default(),
             to: None,
             core: None,
             receiver_core: None,
@@ -71,12 +68,6 @@ impl Ask {
                 "gap_us" => work.gap_us = u64::from(number()?),
                 "payload" => work.payload = number()?,
                 "file" => work.file = number()? != 0,
-                "mix" => {
-                    ask.classes = value.parse().map_err(anyhow::Error::msg)?;
-                    let all = [ClassMix::Off, ClassMix::On, ClassMix::Limits];
-                    let named = all.into_iter().find(|it| it.classes() == Some(value));
-                    work.mix = named.context("`mix` expects off, on or the usual limits")?;
-                }
                 "cpu" => ask.core = Some(number()? as usize),
                 "receiver_cpu" => ask.receiver_core = Some(number()? as usize),
                 "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
@@ -114,7 +105,6 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let (state, stats, over) =
         (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
     let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
-    let runner = runner.classed(ask.classes);
     // Only now: under overload the set-up on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
@@ -141,7 +131,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let tally = Tally::now(ask.core).since(&tally);
     let sent = stats.packets.read();
     let late = match ask.to {
-        Some(_) => known(&stats, &PacketClass::ALL),
+        Some(_) => known(&stats),
         None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
@@ -158,7 +148,6 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         began_ns,
         ended_ns,
         late,
-        classes: if source.mixed { by_class(ask, &source, &stats, &heard) } else { Vec::new() },
         drifts: Extent::of(heard.streams.iter().filter_map(|it| drift_ns(it))),
         spans: Extent::of(heard.streams.iter().filter_map(|it| span_ns(it))),
         softirqs: tally.softirqs,
@@ -168,11 +157,10 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
 
 /// The streams that are sent.
 fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
-    let Work { streams, packets, payload, mix, .. } = ask.work;
+    let Work { streams, packets, payload, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
-    let mixed = mix != ClassMix::None;
-    CbrSource { streams, packets, payload, ahead, mixed, ..CbrSource::new(to, gap, contents) }
+    CbrSource { streams, packets, payload, ahead, ..CbrSource::new(to, gap, contents) }
 }
 
 /// A socket with kernel timestamps.
@@ -190,30 +178,11 @@ fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
     if streams > 1 { others.collect() } else { vec![first] }
 }
 
-/// The fate of each class.
-fn by_class(
-    ask: &Ask,
-    source: &CbrSource,
-    stats: &StreamStats,
-    heard: &Heard,
-) -> Vec<ClassReading> {
-    let of = |class: PacketClass| {
-        let streams = heard.streams.iter().zip(0..).filter(|(_, it)| source.class(*it) == class);
-        let late = match ask.to {
-            Some(_) => known(stats, &[class]),
-            None => Lateness::of(streams.flat_map(|(packets, _)| packets.clone()).collect()),
-        };
-        let dropped = stats.dropped[class as usize].read();
-        ClassReading { class: class.name().to_owned(), dropped, late }
-    };
-    PacketClass::ALL.into_iter().map(of).collect()
-}
-
-/// The lateness of some classes that the sender measured, if it did.
-fn known(stats: &StreamStats, classes: &[PacketClass]) -> Option<Lateness> {
-    let at = |share: f64| stats.quantile_of(classes, share).map(|late| late.as_nanos() as i64);
+/// The lateness that the sender measured, if it did.
+fn known(stats: &StreamStats) -> Option<Lateness> {
+    let at = |share: f64| stats.quantile(share).map(|late| late.as_nanos() as i64);
     Some(Lateness {
-        packets: stats.count_of(classes),
+        packets: stats.count(),
         p50_ns: at(0.5)?,
         p90_ns: at(0.9)?,
         p99_ns: at(0.99)?,
@@ -279,14 +248,7 @@ mod tests {
 
     #[test]
     fn what_the_laboratory_says_is_understood() {
-        let work = Work {
-            streams: 3,
-            packets: 7,
-            gap_us: 5,
-            payload: 9,
-            file: true,
-            mix: ClassMix::Limits,
-        };
+        let work = Work { streams: 3, packets: 7, gap_us: 5, payload: 9, file: true };
         let found =
             ask(&format!("sender=plain {} cpu=1 receiver_cpu=0", work.arguments().join(" ")));
         let found = found.expect("good words");
@@ -308,14 +270,5 @@ mod tests {
             assert!(found.calls <= 40 && found.cpu_ns > 0 && found.ended_ns > found.began_ns);
             assert!(found.drifts.is_some_and(|it| it.least_ns <= it.most_ns), "{found:?}");
         }
-    }
-
-    #[test]
-    fn a_mixture_has_figures_for_each_class() {
-        let words = "sender=sendmmsg streams=3 packets=4 gap_us=2000 file=0 mix=on";
-        let found = cast(&ask(words).expect("good words")).expect("sendmmsg works everywhere");
-        let packets = |it: &ClassReading| it.late.map_or(0, |late| late.packets) + it.dropped;
-        let each: Vec<u64> = found.classes.iter().map(packets).collect();
-        assert_eq!((found.sent, each), (4 * 73, vec![4, 32, 256]), "{:?}", found.classes);
     }
 }
