@@ -123,7 +123,7 @@ enum Command {
     Log(log::Command),
     /// Place orders with receipts, and prove their history
     Check(check::Args),
-    /// Talk to a stock server, with history and completion
+    /// Talk to a stock server
     Client(client::Args),
     #[command(flatten)]
     Course(course::Command),

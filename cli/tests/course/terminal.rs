@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use crate::server::{BINARY, Server};
-use testkit::{Folder, PATIENCE, Terminal};
+use testkit::{PATIENCE, Terminal};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
@@ -17,10 +17,9 @@ struct Person {
 }
 
 impl Person {
-    /// Starts the program on a separate terminal; it keeps its state in `home`.
+    /// Starts the program on a separate terminal.
     #[track_caller]
-    fn start(command: &mut Command, home: &Folder) -> Person {
-        command.env("XDG_STATE_HOME", home.path());
+    fn start(command: &mut Command) -> Person {
         if !command.get_envs().any(|(name, _)| name == "NO_COLOR") {
             command.env_remove("NO_COLOR");
         }
@@ -55,87 +54,40 @@ fn client(port: u16) -> Command {
     command
 }
 
-const UP: &str = "\x1b[A";
 const DOWN_THE_LINE: &str = "\x04";
 
 #[test]
-fn a_conversation_with_every_comfort() {
-    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(&mut client(server.port()), &home);
+fn a_conversation_in_tables_and_colours() {
+    let server = Server::open(BOOK, &[]);
+    let mut terminal = Person::start(&mut client(server.port()));
     terminal.sees("3 stocks, framing fixed:8192");
     terminal.sees("stock> ");
-    // A command is completed, and a book is a table.
-    terminal.types("sh\t");
-    terminal.sees("\x1b[1mshow\x1b[0m");
-    terminal.types("\r");
+    // A book is a table.
+    terminal.types("show\r");
     terminal.sees("\x1b[2mID  LEFT  PRICE\x1b[0m\r\n 1     7   1000\r\n 5     3   3700\r\n");
     terminal.sees("\x1b[33m12     0     20\x1b[0m");
     terminal.sees("stock> ");
-    // Several ids are listed, one is completed; a hint says what is missing.
-    terminal.types("buy 1\t");
-    terminal.sees("1 (7 left, 1000 each)");
-    terminal.sees("12 (0 left, 20 each)");
-    terminal.types("\x15buy 5\t");
-    terminal.sees("\x1b[2mN\x1b[0m");
-    terminal.types("1\r");
-    terminal.sees("\x1b[32m[buy] success\x1b[0m");
-    terminal.sees("stock> ");
-    // The last line again, then one that is dropped.
-    terminal.types(UP);
-    terminal.sees("\x1b[1mbuy\x1b[0m 5 1");
-    terminal.types("\r");
-    terminal.sees("\x1b[32m[buy] success\x1b[0m");
-    terminal.sees("stock> ");
-    terminal.types("sell 5 9\x03");
-    terminal.sees("\r\n");
-    terminal.sees("stock> ");
+    for _ in 0..2 {
+        terminal.types("buy 5 1\r");
+        terminal.sees("\x1b[32m[buy] success\x1b[0m");
+        terminal.sees("stock> ");
+    }
     terminal.types("buy 12 1\r");
     terminal.sees("\x1b[33mNot enough left stocks\x1b[0m");
     terminal.sees("stock> ");
     terminal.types("help\r");
-    terminal.sees("Ctrl-D");
+    terminal.sees("sell ID N");
     terminal.sees("stock> ");
     terminal.types(DOWN_THE_LINE);
     terminal.ends(0);
-    let history = home.text("roundhouse/history");
-    for line in ["show\n", "buy 5 1\n", "buy 12 1\n", "help\n"] {
-        assert_eq!(history.matches(line).count(), 1, "{history:?}");
-    }
     server.keeps("1 7 1000\n5 1 3700\n12 0 20\n");
     assert_eq!(server.close(), "1 7 1000\n5 1 3700\n12 0 20\n");
 }
 
 #[test]
-fn history_lives_on() {
-    let (server, home) = (Server::open(BOOK, &["--framing", "line"]), Folder::new());
-    let mut first = Person::start(&mut client(server.port()), &home);
-    first.sees("framing line");
-    first.sees("stock> ");
-    first.types("sell 5 2\r");
-    first.sees("[sell] success");
-    first.sees("stock> ");
-    first.types("exit\r");
-    first.ends(0);
-    let mut second = Person::start(&mut client(server.port()), &home);
-    second.sees("stock> ");
-    second.types(UP);
-    second.sees("\x1b[1mexit\x1b[0m");
-    second.types(UP);
-    second.sees("\x1b[1msell\x1b[0m 5 2");
-    second.types("\r");
-    second.sees("[sell] success");
-    // Between two lines the terminal makes another byte of this key.
-    second.sees("stock> ");
-    second.types(DOWN_THE_LINE);
-    second.ends(0);
-    server.keeps("1 7 1000\n5 7 3700\n12 0 20\n");
-    assert_eq!(server.close(), "1 7 1000\n5 7 3700\n12 0 20\n");
-}
-
-#[test]
 fn no_color_is_respected() {
-    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(client(server.port()).env("NO_COLOR", "1"), &home);
+    let server = Server::open(BOOK, &[]);
+    let mut terminal = Person::start(client(server.port()).env("NO_COLOR", "1"));
     terminal.sees("stock> ");
     terminal.types("show\r");
     terminal.sees("ID  LEFT  PRICE\r\n 1     7   1000");
@@ -180,8 +132,7 @@ fn a_server_that_comes_back_is_found_again() {
         // The listener keeps other tests from getting the port.
         listener
     });
-    let home = Folder::new();
-    let mut terminal = Person::start(&mut client(port), &home);
+    let mut terminal = Person::start(&mut client(port));
     terminal.sees("stock> ");
     terminal.types("buy 1 1\r");
     terminal.sees("it is unknown whether `buy 1 1` was executed");
@@ -201,8 +152,8 @@ fn a_server_that_comes_back_is_found_again() {
 
 #[test]
 fn the_courses_client_on_a_terminal() {
-    let (server, home) = (Server::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(&mut server.command("stockclient"), &home);
+    let server = Server::open(BOOK, &[]);
+    let mut terminal = Person::start(&mut server.command("stockclient"));
     terminal.types("buy 5 1\n");
     terminal.sees("[buy] success\r\n");
     terminal.types("show\n");
@@ -211,7 +162,7 @@ fn the_courses_client_on_a_terminal() {
     terminal.ends(0);
     assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
     // A dead connection takes no more input.
-    let mut waiting = Person::start(&mut server.command("stockclient"), &home);
+    let mut waiting = Person::start(&mut server.command("stockclient"));
     waiting.types("show\n");
     waiting.sees("5 2 3700\r\n");
     server.close();

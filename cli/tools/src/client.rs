@@ -1,14 +1,12 @@
 //! `roundhouse client [HOST:PORT]`: a conversation with a stock server, for people and for scripts.
 //!
-//! On a terminal it has line editing, history, completion of commands and ids, and colours. On a
-//! pipe it has none of these and copies: a line in, the reply's bytes out. The first `show` reveals
-//! how the server frames its replies ([`detect`]), and the ids to complete.
+//! On a terminal it has a prompt, tables and colours, and connects again. On a pipe it has none of
+//! these and copies: a line in, the reply's bytes out. The first `show` reveals how the server
+//! frames its replies ([`detect`]).
 
 pub mod detect;
-mod history;
 pub mod link;
 mod paint;
-mod prompt;
 mod terminal;
 
 use std::io::{self, BufRead, IsTerminal, Write};

@@ -105,7 +105,7 @@ impl Paint {
 }
 
 /// The rows of a book, if every line is one.
-pub fn rows(text: &str) -> Option<Vec<[&str; 3]>> {
+fn rows(text: &str) -> Option<Vec<[&str; 3]>> {
     let is_number = |word: &&str| {
         let digits = word.strip_prefix('-').unwrap_or(word);
         !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
