@@ -125,6 +125,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let raw = page.with_extension("jsonl");
         let far = settings.far.clone().filter(|_| exhibit.has_visitors());
         let settings = Settings { far, ..settings.clone() };
+        // A tour goes on with the exhibits that it has not shown.
+        let is_shown = |kept: Kept| {
+            !kept.interrupted && kept.command == settings.command(exhibit.name())
+        };
+        if is_tour && !settings.fresh && Kept::read(&raw).is_ok_and(is_shown) {
+            info!("{}: its record is {}", exhibit.name(), raw.display());
+            continue;
+        }
         let kept = visit(exhibit, &settings, &raw, &stop)?;
         let record = kept.document()?;
         let command = kept.command.clone() + &args.machines.words();

@@ -44,7 +44,7 @@ mod visit;
 pub use artefact::program::run as artefact;
 pub use exhibit::{Effort, Exhibit, Fault, ignored};
 pub use law::Scale;
-pub use stage::{Listener, Settings, is_quiet};
+pub use stage::{Listener, Settings};
 pub use text::Text;
 pub use visit::{Kept, visit};
 

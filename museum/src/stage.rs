@@ -15,7 +15,6 @@ mod tree;
 mod web;
 
 pub use crowd::{Crowd, Hold};
-pub use quiet::is_quiet;
 pub use web::{ClientRun, Clients, Up, Web, WebRun};
 
 use crate::exhibit::Fault;

@@ -1,30 +1,19 @@
-//! `roundhouse museum verify`: every exhibit run or read, judged, and put on one page of results.
+//! `roundhouse museum verify`: the records of exhibits judged, and put on one page of results.
 //!
-//! Without `--from`, exhibits that the folder does not hold are run first, each only while the
-//! machine is quiet (or with `--busy`). Then every record is read back, judged, and compared with
-//! the conclusions that the exhibit expects. The exit code carries the worst of them: 99 for an
-//! unexpected conclusion, 98 for an unresolved one. One call need not finish: with `--budget` the
-//! next call continues.
+//! `museum all` runs exhibits and keeps their records. Here every record is read back, judged, and
+//! compared with the conclusions that the exhibit expects. The exit code carries the worst of them:
+//! 99 for an unexpected conclusion, 98 for an unresolved one.
 
-use super::{Sizes, chosen, refused, visit};
-use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use document::Conclusion;
-use language::{eprintln, info, tr};
-use museum::{EXHIBITS, Exhibit, Kept, Settings, is_quiet};
+use language::{info, tr};
+use museum::{EXHIBITS, Kept};
 use pages::Repeated;
 use pages::terminal::ruled;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use tools::interrupt::watch;
-use wire::conf::span;
 
-/// The time for which the machine is watched before an exhibit.
-const LOOK: Duration = Duration::from_secs(2);
-/// Looks before an exhibit is left for later because the machine is not quiet.
-const LOOKS: u32 = 15;
 /// The exit code if an exhibit is unresolved.
 const UNRESOLVED: u8 = 98;
 /// The exit code if an exhibit ends otherwise than expected.
@@ -33,170 +22,56 @@ const UNEXPECTED: u8 = 99;
 /// The arguments of `museum verify`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Exhibits; without one all
-    #[arg(value_name = "EXHIBIT")]
-    exhibits: Vec<String>,
-    /// Judge kept runs and run nothing: raw files (.jsonl, .jsonl.gz), or folders of them
-    #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with_all = ["out", "budget"])]
+    /// Raw files (.jsonl, .jsonl.gz), or folders of them
+    #[arg(value_name = "PATH", required = true)]
     from: Vec<PathBuf>,
-    /// The folder of raw data and pages; exhibits that it holds are not run again
-    #[arg(long, default_value = "museum", value_name = "DIR")]
-    out: PathBuf,
-    /// End in this time, the shortest exhibits first; the next call runs the others
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    budget: Option<Duration>,
-    /// Run also while other programs use the machine; then nothing is a claim
-    #[arg(long)]
-    busy: bool,
-    #[command(flatten)]
-    sizes: Sizes,
+    /// Also write the results as a page and as Markdown into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print the conclusions as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Runs or reads the exhibits, and judges them. Exit code 98 if one is unresolved, 99 if one ends
-/// otherwise than expected, 1 if one could not be run, 130 after Ctrl-C.
+/// Judges the records. Exit code 98 if an exhibit is unresolved, 99 if one ends otherwise than
+/// expected.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let all = ["all".to_string()];
-    let exhibits = match chosen(if args.exhibits.is_empty() { &all } else { &args.exhibits }) {
-        Ok(exhibits) => exhibits,
-        Err(unknown) => {
-            eprintln!("roundhouse museum verify: {unknown}");
-            return Ok(ExitCode::from(2));
-        }
-    };
-    let settings = args.sizes.settings()?;
-    let named = exhibits.iter().filter(|_| !args.exhibits.is_empty());
-    if let Some(refusal) = named.copied().find_map(|it| refused(it, &settings)) {
-        eprintln!("roundhouse museum verify: {refusal}");
-        return Ok(ExitCode::from(2));
-    }
-    let mut ended = Ended::Whole;
-    let sources = match args.from.is_empty() {
-        true => {
-            ended = play(args, &exhibits, &settings)?;
-            std::slice::from_ref(&args.out)
-        }
-        false => &args.from,
-    };
     let mut kept = Vec::new();
-    for source in sources {
+    for source in &args.from {
         read(source, &mut kept)?;
     }
-    kept.retain(|(_, it)| exhibits.iter().any(|exhibit| exhibit.name() == it.exhibit));
     let place = |name: &str| EXHIBITS.iter().position(|it| it.name() == name);
     kept.sort_by_key(|(_, it)| place(&it.exhibit));
-    if kept.is_empty() && ended == Ended::Whole {
-        bail!("expected the record of an exhibit below {}, found none", sources[0].display());
+    if kept.is_empty() {
+        bail!("expected the record of an exhibit below {}, found none", args.from[0].display());
     }
-    let results = judged(&kept, args.from.is_empty().then_some(&*args.out))?;
+    let results = judged(&kept, args.out.as_deref())?;
     match args.json {
         true => println!("{}", json(&results)?),
         false => println!("{}", table(&results)),
     }
-    if args.from.is_empty() {
-        write(&args.out.join("index.html"), pages::results(&results)?)?;
-        write(&args.out.join("README.md"), pages::results_markdown(&results)?)?;
-        info!("the results are {}", args.out.join("index.html").display());
+    if let Some(out) = &args.out {
+        fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+        write(&out.join("index.html"), pages::results(&results)?)?;
+        write(&out.join("README.md"), pages::results_markdown(&results)?)?;
+        info!("the results are {}", out.join("index.html").display());
     }
-    Ok(ended.code(&results))
+    Ok(code(&results))
 }
 
-/// How the exhibits ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// All of them were run.
-    Whole,
-    /// Some were left for the next call.
-    Left,
-    /// Ctrl-C.
-    Stopped,
-}
-
-impl Ended {
-    fn code(self, results: &[Repeated]) -> ExitCode {
-        let conclusions =
-            || results.iter().map(|it| (&it.document.exhibit, it.document.conclusion));
-        let unexpected = |(name, found): (&String, Conclusion)| {
-            let expected = museum::by_name(name).map(|it| it.text().expects).unwrap_or_default();
-            found != Conclusion::Unresolved && !expected.contains(&found)
-        };
-        let is_open = conclusions().any(|it| it.1 == Conclusion::Unresolved);
-        match self {
-            Ended::Stopped => ExitCode::from(INTERRUPTED),
-            _ if conclusions().any(unexpected) => ExitCode::from(UNEXPECTED),
-            _ if is_open || self == Ended::Left => ExitCode::from(UNRESOLVED),
-            _ => ExitCode::SUCCESS,
+fn code(results: &[Repeated]) -> ExitCode {
+    let is_unexpected = |it: &Repeated| {
+        let expected = museum::by_name(&it.document.exhibit).map(|it| it.text().expects);
+        let concluded = it.document.conclusion;
+        concluded != Conclusion::Unresolved && !expected.unwrap_or_default().contains(&concluded)
+    };
+    match results.iter().any(is_unexpected) {
+        true => ExitCode::from(UNEXPECTED),
+        _ if results.iter().any(|it| it.document.conclusion == Conclusion::Unresolved) => {
+            ExitCode::from(UNRESOLVED)
         }
+        _ => ExitCode::SUCCESS,
     }
-}
-
-/// Runs all exhibits that the folder does not hold and the budget allows.
-fn play(args: &Args, exhibits: &[&'static Exhibit], settings: &Settings) -> Result<Ended> {
-    fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
-    let (stop, begun) = (watch()?, Instant::now());
-    let mut exhibits = exhibits.to_vec();
-    if args.budget.is_some() {
-        exhibits.sort_by_key(|it| it.effort(settings).time);
-    }
-    let mut ended = Ended::Whole;
-    for exhibit in exhibits {
-        let name = exhibit.name();
-        let raw = args.out.join(format!("museum-{name}.jsonl"));
-        let settings = suited(exhibit, settings);
-        let known = |path: &Path| {
-            let same = |it: Kept| it.command == settings.command(name);
-            !settings.fresh && Kept::read(path).is_ok_and(same)
-        };
-        if known(&raw) || known(&raw.with_extension("jsonl.gz")) {
-            info!("{name}: its record is in {}", args.out.display());
-            continue;
-        }
-        let time = exhibit.effort(&settings).time;
-        if args.budget.is_some_and(|budget| begun.elapsed() + time > budget) {
-            info!("{name}: left for the next call; it takes {}", stats::words::span(time));
-            ended = Ended::Left;
-            continue;
-        }
-        let mut looks = (0..LOOKS).map(|_| is_quiet(LOOK));
-        let quiet = if args.busy {
-            Ok(())
-        } else {
-            looks.find(Result::is_ok).unwrap_or_else(|| is_quiet(LOOK))
-        };
-        if let Err(why) = quiet {
-            info!("{name}: left for the next call; {why}");
-            ended = Ended::Left;
-            continue;
-        }
-        let kept = visit(exhibit, &settings, &raw, &stop)?;
-        if kept.interrupted {
-            return Ok(Ended::Stopped);
-        }
-        let document = kept.document()?;
-        write(&raw.with_extension("html"), pages::exhibit(&document, &kept.command)?)?;
-        write(&raw.with_extension("md"), pages::export::exhibit(&document, &kept.command))?;
-        info!("{name}: {}; {}", document.conclusion, document.concluded);
-    }
-    Ok(ended)
-}
-
-/// The settings without those that change nothing in the exhibit: a tour gives each flag to the
-/// exhibits that know it.
-fn suited(exhibit: &Exhibit, settings: &Settings) -> Settings {
-    let mut suited = settings.clone();
-    for (flag, _) in museum::ignored(exhibit, settings) {
-        match flag {
-            "--quick" => suited.quick = false,
-            "--full" => suited.full = false,
-            "--scale" => suited.scale = museum::Scale::WHOLE,
-            "--clients" => suited.clients = None,
-            "--blocks" => suited.blocks = None,
-            _ => {}
-        }
-    }
-    suited
 }
 
 /// The records in a file, or below a folder.

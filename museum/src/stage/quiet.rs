@@ -8,10 +8,9 @@
 //! thread for each connection answered 733; on an otherwise idle core the same two answered 28,026
 //! and 11,850. A busy machine can reverse a comparison.
 
-use lab::machine::{Conditions, Watch};
+use lab::machine::Conditions;
 use lab::plan::Gates;
 use stats::words;
-use std::time::Duration;
 
 /// The numbers of quiet and noisy runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,25 +40,6 @@ fn refused(gates: &Gates, conditions: &Conditions) -> Option<f64> {
 
 /// The largest share of runs on a machine that was not quiet with which a result is a claim.
 const LOUD_MAX: f64 = 0.1;
-
-/// Whether the machine is quiet now, watched for `span`; if not, the activity of others.
-///
-/// # Errors
-/// The reason, for people.
-pub fn is_quiet(span: Duration) -> Result<(), String> {
-    let watch = Watch::start();
-    std::thread::sleep(span);
-    let gates = Gates::default();
-    match refused(&gates, &watch.stop()) {
-        None => Ok(()),
-        Some(share) => Err(format!(
-            "expected a quiet machine (other programs up to {}, the hypervisor up to {}), found {}",
-            words::percent(gates.foreign_max),
-            words::percent(gates.steal_max),
-            words::percent(share)
-        )),
-    }
-}
 
 impl Quiet {
     /// Takes a run that counts in any case.
