@@ -42,9 +42,6 @@ pub struct Files {
     /// The verdicts as Markdown
     #[arg(long, value_name = "FILE")]
     pub md: Option<PathBuf>,
-    /// Every trial as comma-separated values
-    #[arg(long, value_name = "FILE")]
-    pub csv: Option<PathBuf>,
     /// Conclusions and medians as one JSON document
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -107,7 +104,6 @@ impl Files {
         };
         put(&self.html, &|| Ok(pages::report(run, &summary, &doubts)?))?;
         put(&self.md, &|| Ok(export::markdown(run, &summary, &doubts)))?;
-        put(&self.csv, &|| Ok(export::csv(run)))?;
         put(&self.json, &|| Ok(export::json(run, &summary, &doubts)?))?;
         put(&self.junit, &|| Ok(export::junit(run, &summary, conditions)))?;
         put(&self.schema, &|| Ok(export::SCHEMA_TEXT.to_string()))

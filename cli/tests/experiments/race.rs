@@ -219,12 +219,11 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     }
     assert!(after[0].finished);
 
-    let files = ["--md", "r.md", "--csv", "r.csv", "--json", "r.json", "--junit", "r.xml"];
+    let files = ["--md", "r.md", "--json", "r.json", "--junit", "r.xml"];
     let words = [&["report", "--html", "r.html", "--run", "1"], &files[..]].concat();
     room.run(&words).success();
     for (file, want) in [
         ("r.md", "## depth 1"),
-        ("r.csv", "order,sitting,block"),
         ("r.json", "\"roundhouse.report/1\""),
         ("r.xml", "<testsuite "),
         ("r.html", "epoll"),

@@ -9,7 +9,7 @@
 use super::idle::Idle;
 use super::recorder::Recorder;
 use super::windows::{Round, StressCounts};
-use super::{Delays, Observer};
+use super::Delays;
 use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};

@@ -108,21 +108,6 @@ fn a_summary_has_the_answer_first_and_a_row_for_each_metric_of_two_servers() {
 }
 
 #[test]
-fn csv_has_as_many_cells_in_every_row() {
-    let (run, _) = run();
-    let text = csv(&run);
-    let mut lines = text.split("\r\n");
-    let heads = lines.next().expect("a head").split(',').count();
-    let rows: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-    assert_eq!(rows.len(), run.trials.len());
-    for row in &rows {
-        let outside: String = row.split('"').step_by(2).collect::<Vec<&str>>().join("");
-        assert_eq!(outside.split(',').count(), heads, "{row}");
-    }
-    assert!(text.contains("\"steam, \"\"hot\"\"\"") && text.contains("\"no\nboiler\""), "{text}");
-}
-
-#[test]
 fn junit_is_well_formed_and_fails_by_conditions_alone() {
     let (run, summary) = run();
     let conditions = ["uring rps > 1.1x epoll", "uring p50 > 2x epoll"];
