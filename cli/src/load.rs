@@ -8,7 +8,6 @@
 
 mod flags;
 mod media;
-mod null;
 mod plan;
 
 pub use flags::Args;
@@ -34,12 +33,8 @@ const INVALID: u8 = 98;
 /// The objective was missed.
 const MISSED: u8 = 99;
 
-/// Loads one server or several in turn, searches for the capacity, or runs the null server.
+/// Loads one server or several in turn, or searches for the capacity.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some(scheme) = args.goal.serve_null {
-        null::run(scheme, args.goal.port)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     if args.output.schema {
         print!("{}", ::load::report::json_schema()?);
         return Ok(ExitCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! The load generator as a process, against its own null server. The tests check that it detects a
+//! The load generator as a process, against the null server of `testkit`. The tests check that it detects a
 //! stopped server and its own stops, and that both count the same.
 //!
 //! Bounds on times are wide and relative to the test's own measurements, because the tests run on
@@ -28,7 +28,8 @@ struct Null {
 
 impl Null {
     fn start(scheme: &'static str) -> Self {
-        Self { server: Server::start(&mut command(&["--serve-null", scheme])), scheme }
+        let program = testkit::example("null").expect("cargo builds examples with the tests");
+        Self { server: Server::start(Command::new(program).arg(scheme)), scheme }
     }
 
     fn target(&self) -> String {

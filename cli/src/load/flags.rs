@@ -6,7 +6,7 @@
 //! or on a file is checked in `plan.rs`. `--turns` parses this struct once more for each of its
 //! servers.
 
-use ::load::parse::{Scheme, rate};
+use ::load::parse::rate;
 use ::load::slo::Slo;
 use ::load::work::Think;
 use meter::counters::CounterPlace;
@@ -38,7 +38,7 @@ pub struct Args {
     /// for -c receivers of media rtsp://HOST[:PORT]/NAME, rtspt:// (media within the connection)
     /// or udp+rtp://ADDRESS:PORT
     #[arg(value_name = "TARGET")]
-    #[arg(required_unless_present_any = ["serve_null", "schema", "turns"])]
+    #[arg(required_unless_present_any = ["schema", "turns"])]
     pub places: Vec<String>,
     #[command(flatten)]
     pub model: ModelArgs,
@@ -209,7 +209,7 @@ pub struct OutputArgs {
 /// Flags that make more than one run.
 const NOT_ONE_RUN: [&str; 2] = ["turns", "find_capacity"];
 
-/// Objectives, and the server of the generator's own tests.
+/// Objectives.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Objectives")]
 pub struct GoalArgs {
@@ -220,12 +220,6 @@ pub struct GoalArgs {
     /// Find the highest open rate at which --slo holds
     #[arg(long, requires = "slo", conflicts_with_all = ["count", "sessions", "turns"])]
     pub find_capacity: bool,
-    /// Be a server that does nothing until a signal, then print the number of requests
-    #[arg(long, hide = true, value_name = "SCHEME")]
-    pub serve_null: Option<Scheme>,
-    /// The port of that server [default: any that is free]
-    #[arg(long, hide = true, default_value_t = 0, value_name = "N", requires = "serve_null")]
-    pub port: u16,
 }
 
 /// Orders for `stock://`.

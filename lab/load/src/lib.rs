@@ -30,7 +30,6 @@ mod fuzz;
 pub mod health;
 pub mod listen;
 pub mod model;
-pub mod null;
 pub mod parse;
 pub mod probe;
 pub mod report;

@@ -2,8 +2,6 @@
 
 use load::censor::Percentile;
 use load::drive::Settings;
-use load::null::NullServer;
-use load::parse::Scheme;
 use load::run::{Hooks, Window, Workload, run_with};
 use load::snapshot::Board;
 use load::work::Think;
@@ -15,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use sys::eventfd::EventFd;
+use testkit::{NullProtocol, NullServer};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -29,7 +28,7 @@ struct Served {
 impl Served {
     fn echo() -> Self {
         let local = "127.0.0.1:0".parse().expect("an address");
-        let null = NullServer::listen(Scheme::Echo, local).expect("a free port");
+        let null = NullServer::listen(NullProtocol::Echo, local).expect("a free port");
         let stop = Arc::new(EventFd::new().expect("a descriptor"));
         let (address, requests, bell) = (null.address(), null.requests(), Arc::clone(&stop));
         let serve = move || null.run(bell.as_ref()).expect("the epoll works");

@@ -3,14 +3,13 @@
 //! is an error, so that every new field must be described.
 
 use load::faults::FaultKind;
-use load::null::NullServer;
-use load::parse::Scheme;
 use load::run::{Watched, Window, Workload};
 use load::{Arrivals, Model, Plan, Report, report};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use sys::eventfd::EventFd;
+use testkit::{NullProtocol, NullServer};
 
 fn schema() -> Value {
     let text = report::json_schema().expect("a schema is JSON");
@@ -134,7 +133,7 @@ fn check_report(report: &Report) -> Value {
 /// A run against the null server in this process.
 fn measured(change: impl FnOnce(&mut Plan)) -> Report {
     let local = "127.0.0.1:0".parse().expect("an address");
-    let null = NullServer::listen(Scheme::Echo, local).expect("a free port");
+    let null = NullServer::listen(NullProtocol::Echo, local).expect("a free port");
     let stop = Arc::new(EventFd::new().expect("a descriptor"));
     let (bell, target) = (Arc::clone(&stop), format!("echo://{}", null.address()));
     let server = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));

@@ -1,12 +1,10 @@
-//! A server that does almost nothing: the generator is tested with it, and compared with others.
+//! A server that does almost nothing, for tests of the load generator.
 //!
 //! One thread, one epoll, prebuilt replies: the fastest possible server that speaks the protocol
 //! through sockets. It counts every request, so that its count can be compared with the client's.
 //!
 //! Its market is a real one, because constant replies would fail the generator's audit.
 
-use crate::parse::Scheme;
-use crate::script::echo;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -15,6 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::socket::{self, ListenOptions};
+
+/// The protocols that it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NullProtocol {
+    /// Any request gets one page.
+    Http,
+    /// A packet of a login, then every packet as it came.
+    Echo,
+    /// A market of ten stocks.
+    Stock,
+}
 
 /// The reply of the web server.
 const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: null\r\nContent-Type: text/plain\r\n\
@@ -29,9 +38,13 @@ const RECEIVE: usize = 64 << 10;
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
+/// Bytes of a packet of the echo, and the first one: a length of 8, and the number of a login.
+const PACKET: usize = 10;
+const LOGIN: [u8; PACKET] = [8, 0, 255, 255, 255, 255, 255, 255, 255, 127];
+
 /// The server.
 pub struct NullServer {
-    scheme: Scheme,
+    protocol: NullProtocol,
     listener: OwnedFd,
     address: SocketAddr,
     epoll: Epoll,
@@ -56,13 +69,13 @@ impl NullServer {
     ///
     /// # Errors
     /// Those of listen(2) and epoll_create1(2).
-    pub fn listen(scheme: Scheme, address: SocketAddr) -> io::Result<Self> {
+    pub fn listen(protocol: NullProtocol, address: SocketAddr) -> io::Result<Self> {
         let listener = socket::listen(address, &ListenOptions::default())?;
         socket::set_nonblocking(&listener, true)?;
         let epoll = Epoll::new()?;
         epoll.add(&listener, Interest::READ, LISTENER)?;
         Ok(Self {
-            scheme,
+            protocol,
             address: socket::local_addr(&listener)?,
             listener,
             epoll,
@@ -118,8 +131,8 @@ impl NullServer {
             }
             self.epoll.add(&fd, Interest::READ, at as u64)?;
             let mut client = Client { fd, held: Vec::new(), out: Vec::new(), blocked: false };
-            if self.scheme == Scheme::Echo {
-                client.out.extend_from_slice(&echo::packet(echo::LOGIN));
+            if self.protocol == NullProtocol::Echo {
+                client.out.extend_from_slice(&LOGIN);
             }
             self.clients[at] = Some(client);
             self.flush(at);
@@ -138,12 +151,12 @@ impl NullServer {
                 let fresh = &self.buffer[..count];
                 let (book, out) = (&mut self.book, &mut client.out);
                 let (used, requests) = if client.held.is_empty() {
-                    let (used, requests) = answer(self.scheme, fresh, book, out);
+                    let (used, requests) = answer(self.protocol, fresh, book, out);
                     client.held.extend_from_slice(&fresh[used..]);
                     (0, requests)
                 } else {
                     client.held.extend_from_slice(fresh);
-                    answer(self.scheme, &client.held, book, out)
+                    answer(self.protocol, &client.held, book, out)
                 };
                 client.held.drain(..used);
                 self.requests.fetch_add(requests, Ordering::Relaxed);
@@ -183,34 +196,35 @@ impl NullServer {
 }
 
 /// Answers the complete requests at the front; returns bytes used and number of requests.
-fn answer(scheme: Scheme, bytes: &[u8], book: &mut [i64], out: &mut Vec<u8>) -> (usize, u64) {
-    match scheme {
-        Scheme::Http => {
-            let ends = memchr::memmem::find_iter(bytes, b"\r\n\r\n");
-            let (mut used, mut requests) = (0, 0);
-            for end in ends {
-                (used, requests) = (end + 4, requests + 1);
+fn answer(
+    protocol: NullProtocol,
+    bytes: &[u8],
+    book: &mut [i64],
+    out: &mut Vec<u8>,
+) -> (usize, u64) {
+    let (mut used, mut requests) = (0, 0);
+    match protocol {
+        NullProtocol::Http => {
+            while let Some(end) = bytes[used..].windows(4).position(|it| it == b"\r\n\r\n") {
+                used += end + 4;
+                requests += 1;
                 out.extend_from_slice(PAGE);
             }
-            (used, requests)
         }
-        Scheme::Echo => {
-            let used = bytes.len() - bytes.len() % echo::PACKET;
+        NullProtocol::Echo => {
+            used = bytes.len() - bytes.len() % PACKET;
+            requests = (used / PACKET) as u64;
             out.extend_from_slice(&bytes[..used]);
-            (used, (used / echo::PACKET) as u64)
         }
-        Scheme::Line | Scheme::Stock => {
-            let (mut used, mut requests) = (0, 0);
-            for end in memchr::memchr_iter(b'\n', bytes) {
-                match scheme {
-                    Scheme::Stock => trade(&bytes[used..end], book, out),
-                    _ => out.extend_from_slice(b"ok\n"),
-                }
-                (used, requests) = (end + 1, requests + 1);
+        NullProtocol::Stock => {
+            while let Some(end) = bytes[used..].iter().position(|it| *it == b'\n') {
+                trade(&bytes[used..used + end], book, out);
+                used += end + 1;
+                requests += 1;
             }
-            (used, requests)
         }
     }
+    (used, requests)
 }
 
 /// Executes a line of the market's protocol; any unknown line is answered like `show`.
@@ -245,19 +259,18 @@ fn trade(line: &[u8], book: &mut [i64], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn check(scheme: Scheme, request: &[u8], reply: &[u8], used: usize, requests: u64) {
+    fn check(protocol: NullProtocol, request: &[u8], reply: &[u8], used: usize, requests: u64) {
         let (mut book, mut out) = ([PIECES; STOCKS], Vec::new());
-        let found = answer(scheme, request, &mut book, &mut out);
+        let found = answer(protocol, request, &mut book, &mut out);
         assert_eq!(found, (used, requests), "{}", request.escape_ascii());
         assert_eq!(out, reply, "{}", out.escape_ascii());
     }
 
     #[test]
     fn whole_requests_are_answered() {
-        check(Scheme::Http, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", PAGE, 27, 1);
-        check(Scheme::Echo, &[7; 25], &[7; 20], 20, 2);
-        check(Scheme::Line, b"a\nb\nc", b"ok\nok\n", 4, 2);
+        check(NullProtocol::Http, b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", PAGE, 27, 1);
+        check(NullProtocol::Echo, &[7; 25], &[7; 20], 20, 2);
         let answer = b"[buy] success\n[sell] success\n";
-        check(Scheme::Stock, b"buy 1 5\nsell 10 7\nb", answer, 18, 2);
+        check(NullProtocol::Stock, b"buy 1 5\nsell 10 7\nb", answer, 18, 2);
     }
 }
