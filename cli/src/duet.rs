@@ -73,9 +73,6 @@ pub struct Args {
 /// brought no figure (but for a program that a plan names and that is not installed), 130 after
 /// Ctrl-C, 99 if a plan's goal is missed beyond doubt.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some(code) = args.machines.elsewhere("--out", args.out.as_deref())? {
-        return Ok(code);
-    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let table = match prepared(&args, &exe) {
         Ok(table) => table,

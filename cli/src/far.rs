@@ -1,29 +1,21 @@
-//! Two machines: the flags that name the other one, and the hidden command that runs there. Both
+//! Two machines: the flags that name the generator's, and the hidden command that runs there. Both
 //! machines need an OpenSSH; the program itself is copied, and found again by its hash.
 //!
-//! With `--servers-on`, this command runs itself again on the other machine: it logs in once,
-//! copies the program to a name with its hash, sends the files that the arguments name, and fetches
-//! the results. The load still comes from here: the other side connects to a socket that ssh
-//! forwards, and each connection starts `roundhouse far` with that socket as its input and output.
-//! With `--load-from`, the laboratory stays here and only the generator is remote. A generator ends
-//! when its input ends, so a broken connection leaves no process behind.
+//! The laboratory and its servers stay here. It logs in once and starts `roundhouse far` there, a
+//! process per generator, which ends when its input ends, so a broken connection leaves no process
+//! behind.
 
 use anyhow::{Context, Result, bail};
 use lab::command::{joined, split};
-use lab::far::{Far, KeepAlive, installed};
+use lab::far::{Far, installed};
 use lab::plan::fnv1a;
-use language::{eprintln, info};
-use std::ffi::OsStr;
+use language::info;
 use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::net::{IpAddr, Shutdown};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread;
 use tempfile::TempDir;
 use tools::race::room;
 
@@ -31,24 +23,12 @@ use tools::race::room;
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Two machines")]
 pub struct Machines {
-    /// Run the servers on another machine, whose counters are read there; files named in the
-    /// arguments go along, the results come back. The load comes from here, or from --load-from
-    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]")]
-    servers_on: Option<SshHost>,
     /// Generate the load on another machine
-    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]", hide_short_help = true)]
-    load_from: Option<LoadFrom>,
+    #[arg(long, value_name = "ssh://[USER@]HOST[:PORT][/PROGRAM]")]
+    load_from: Option<SshHost>,
     /// The servers' address, as the generator reaches it [default: the one that ssh uses]
     #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
     server_address: Option<IpAddr>,
-}
-
-/// The arguments of `far`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Hand the task on, through this Unix socket
-    #[arg(long, value_name = "SOCKET")]
-    through: Option<PathBuf>,
 }
 
 /// Another machine, and perhaps the program there.
@@ -57,14 +37,6 @@ pub struct SshHost {
     /// `ssh://[USER@]HOST[:PORT]`.
     destination: String,
     program: Option<String>,
-}
-
-/// The place of the generator.
-#[derive(Clone, Debug)]
-enum LoadFrom {
-    Ssh(SshHost),
-    /// A socket, behind which a generator is started for each connection.
-    Socket(PathBuf),
 }
 
 impl FromStr for SshHost {
@@ -83,46 +55,16 @@ impl FromStr for SshHost {
     }
 }
 
-impl FromStr for LoadFrom {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<LoadFrom, String> {
-        match text.strip_prefix("unix:") {
-            Some(path) => Ok(LoadFrom::Socket(path.into())),
-            None => text.parse().map(LoadFrom::Ssh),
-        }
-    }
-}
-
-/// Works on one task of a laboratory, or hands it on.
-pub fn run(args: &Args) -> Result<ExitCode> {
-    let Some(socket) = &args.through else { return lab::far::serve(&std::env::current_exe()?) };
-    let mut socket = UnixStream::connect(socket)
-        .with_context(|| format!("cannot connect to {}", socket.display()))?;
-    let mut back = socket.try_clone()?;
-    thread::Builder::new().spawn(move || {
-        // The generator ends when its input does.
-        _ = io::copy(&mut io::stdin().lock(), &mut socket);
-        _ = socket.shutdown(Shutdown::Write);
-    })?;
-    io::copy(&mut back, &mut io::stdout().lock())?;
-    Ok(ExitCode::SUCCESS)
+/// Works on one task of a laboratory.
+pub fn run() -> Result<ExitCode> {
+    lab::far::serve(&std::env::current_exe()?)
 }
 
 impl Machines {
-    /// Whether the servers run on another machine.
-    pub fn has_servers(&self) -> bool {
-        self.servers_on.is_some()
-    }
-
-    /// The flags that name the generator's machine again; none for a socket, which is gone then.
+    /// The flags that name the generator's machine again.
     pub fn words(&self) -> String {
-        let from = match &self.load_from {
-            Some(LoadFrom::Ssh(SshHost { destination, program })) => {
-                format!(" --load-from {destination}{}", program.as_deref().unwrap_or_default())
-            }
-            _ => return String::new(),
-        };
+        let Some(SshHost { destination, program }) = &self.load_from else { return String::new() };
+        let from = format!(" --load-from {destination}{}", program.as_deref().unwrap_or_default());
         let at = self.server_address.iter().map(|at| format!(" --server-address {at}"));
         at.fold(from, |words, at| words + &at)
     }
@@ -133,78 +75,19 @@ impl Machines {
     /// # Errors
     /// The machine cannot be reached, or cannot reach this one.
     pub fn far(&self) -> Result<Option<Arc<Far>>> {
-        let Some(from) = &self.load_from else { return Ok(None) };
+        let Some(host) = &self.load_from else { return Ok(None) };
         let room = room("roundhouse-far")?;
-        let (command, link, address): (_, KeepAlive, _) = match from {
-            LoadFrom::Ssh(host) => {
-                let ssh = Ssh::open(host)?;
-                let here = ssh.addresses()?[0];
-                (ssh.generator(), Box::new(ssh), Some(here))
-            }
-            LoadFrom::Socket(path) => {
-                let exe = std::env::current_exe()?.display().to_string();
-                let path = path.display().to_string();
-                let words = vec![exe, "far".to_string(), "--through".to_string(), path];
-                (words, Box::new(()), None)
-            }
+        let ssh = Ssh::open(host)?;
+        let address = match self.server_address {
+            Some(address) => address,
+            None => ssh.address()?,
         };
-        let address = self.server_address.or(address);
-        let address = address.context("expected --server-address together with a socket")?;
-        let far = Far::reach(command, link, address, room.path()).map_err(anyhow::Error::msg)?;
+        let far = Far::reach(ssh.generator(), Box::new(ssh), address, room.path());
+        let far = far.map_err(anyhow::Error::msg)?;
         info!("{}", far.network.words());
         Ok(Some(Arc::new(far)))
     }
 
-    /// Runs this very command on the machine of --servers-on, and brings its results into `out`, if
-    /// that is given. `flag` names their folder. `None` without --servers-on.
-    ///
-    /// # Errors
-    /// The machine cannot be reached.
-    pub fn elsewhere(&self, flag: &str, out: Option<&Path>) -> Result<Option<ExitCode>> {
-        let Some(host) = &self.servers_on else { return Ok(None) };
-        let ssh = Ssh::open(host)?;
-        let from = match &self.load_from {
-            None => None,
-            Some(LoadFrom::Ssh(from)) => Some(Ssh::open(from)?),
-            Some(LoadFrom::Socket(_)) => bail!("expected ssh://… after --load-from"),
-        };
-        let here = || Ok(vec![std::env::current_exe()?.display().to_string(), "far".to_string()]);
-        let generator = from.as_ref().map_or_else(here, |ssh| anyhow::Ok(ssh.generator()))?;
-        let address = match self.server_address {
-            Some(address) => address,
-            None => ssh.addresses()?[1],
-        };
-        let socket = ssh.room.path().join("load.sock");
-        let listener = UnixListener::bind(&socket)?;
-        thread::Builder::new().spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let generator = generator.clone();
-                let started = thread::Builder::new().spawn(move || generate(&generator, stream));
-                if let Err(error) = started {
-                    eprintln!(
-                        "a connection of the laboratory is closed: no thread for it: {error}"
-                    );
-                }
-            }
-        })?;
-        let folder = ssh.output("mktemp -d", Stdio::null())?;
-        let status = ssh.repeat(flag, &folder, &socket, address);
-        // Results that cannot be fetched stay there, and the error names the folder.
-        out.map_or(Ok(()), |out| ssh.fetch(&folder, out))?;
-        ssh.output(&format!("rm -rf {folder}"), Stdio::null())?;
-        status.map(Some)
-    }
-}
-
-/// Starts a generator with a connection as its standard input and output.
-fn generate(command: &[String], stream: UnixStream) {
-    let started = stream.try_clone().and_then(|input| {
-        let (input, output) = (OwnedFd::from(input), OwnedFd::from(stream));
-        Command::new(&command[0]).args(&command[1..]).stdin(input).stdout(output).status()
-    });
-    if let Err(why) = started {
-        eprintln!("cannot start a generator: {why}");
-    }
 }
 
 /// A connection to a machine: one login for all commands.
@@ -263,15 +146,15 @@ impl Ssh {
         Ok(file)
     }
 
-    fn command(&self, options: &[&str], script: &str) -> Command {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]).args(options).args([&self.host.destination, script]);
+        command.args(&self.words[1..]).args(words);
         command
     }
 
     /// Runs a script there; returns its output without the last newline.
     fn output(&self, script: &str, input: Stdio) -> Result<String> {
-        let ran = self.command(&[], script).stdin(input).stderr(Stdio::piped()).output();
+        let ran = self.command(&[&self.host.destination, script]).stdin(input).stderr(Stdio::piped()).output();
         let ran = ran.with_context(|| format!("cannot start `{}`", self.words[0]))?;
         if !ran.status.success() {
             let said = String::from_utf8_lossy(&ran.stderr);
@@ -280,14 +163,14 @@ impl Ssh {
         Ok(String::from_utf8_lossy(&ran.stdout).trim_end().to_string())
     }
 
-    /// The addresses of this machine and of the other, as sshd sees the connection (ssh(1)).
-    fn addresses(&self) -> Result<[IpAddr; 2]> {
+    /// The address of this machine, as sshd sees the connection (ssh(1)).
+    fn address(&self) -> Result<IpAddr> {
         let text = self.output("echo $SSH_CONNECTION", Stdio::null())?;
         let words: Vec<&str> = text.split(' ').collect();
-        let [client, _, server, _] = words[..] else {
+        let [client, _, _, _] = words[..] else {
             bail!("expected addresses in SSH_CONNECTION, found `{text}`; give --server-address");
         };
-        Ok([client.parse()?, server.parse()?])
+        Ok(client.parse()?)
     }
 
     /// The words that start a generator there, as long as this lives.
@@ -295,99 +178,15 @@ impl Ssh {
         let script = format!("exec {} far", self.program);
         [self.words.clone(), vec![self.host.destination.clone(), script]].concat()
     }
-
-    /// Runs this process's command there, in `folder`, with its load from `socket` of this machine.
-    fn repeat(&self, flag: &str, folder: &str, socket: &Path, address: IpAddr) -> Result<ExitCode> {
-        let words = std::env::args().skip(1);
-        let (words, files) = handed_on(words, flag, |word| Path::new(word).is_file());
-        if !files.is_empty() {
-            let mut tar = Command::new("tar");
-            tar.arg("-cf").arg("-");
-            for file in &files {
-                let file = Path::new(file);
-                let folder = file.parent().filter(|it| *it != Path::new(""));
-                tar.arg("-C").arg(std::path::absolute(folder.unwrap_or(Path::new(".")))?);
-                tar.arg(file.file_name().unwrap_or(OsStr::new(".")));
-            }
-            let mut packed = tar.stdout(Stdio::piped()).spawn().context("cannot start tar")?;
-            let bytes = packed.stdout.take().context("tar has no output")?;
-            self.output(&format!("tar -xf - -C {folder}"), bytes.into())?;
-            packed.wait()?;
-        }
-        let script = format!(
-            "cd {folder} && mkdir out && exec {} {} --load-from unix:{folder}/load.sock \
-             --server-address {address}",
-            self.program,
-            joined(&words)?
-        );
-        let forward = format!("{folder}/load.sock:{}", socket.display());
-        let mut options = vec!["-o", "ExitOnForwardFailure=yes", "-R", &forward];
-        if io::stdin().is_terminal() && io::stderr().is_terminal() {
-            options.push("-t");
-        }
-        let mut command = self.command(&options, &script);
-        let status = command.status().context("cannot start ssh")?;
-        match status.code().and_then(|code| u8::try_from(code).ok()) {
-            Some(255) | None => bail!("{}: the connection ended", self.host.destination),
-            Some(code) => Ok(ExitCode::from(code)),
-        }
-    }
-
-    /// Brings the results of a race here.
-    fn fetch(&self, folder: &str, out: &Path) -> Result<()> {
-        std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-        let mut packed = self
-            .command(&[], &format!("tar -cf - -C {folder}/out ."))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let bytes = packed.stdout.take().context("ssh has no output")?;
-        let unpacked =
-            Command::new("tar").args(["-xf", "-", "-C"]).arg(out).stdin(bytes).status()?;
-        let sent = packed.wait()?;
-        if !(sent.success() && unpacked.success()) {
-            bail!("{}: the results in {folder}/out cannot be fetched", self.host.destination);
-        }
-        Ok(())
-    }
 }
 
 impl Drop for Ssh {
     fn drop(&mut self) {
         let quietly = |command: &mut Command| _ = command.stderr(Stdio::null()).status();
         if self.room.path().exists() {
-            quietly(&mut self.command(&["-O", "exit"], ""));
+            quietly(&mut self.command(&["-O", "exit", &self.host.destination]));
         }
     }
-}
-
-/// The words for the other machine, where results go to `out` by `flag`, and the files to send
-/// along: each is named without its folder there.
-fn handed_on(
-    words: impl Iterator<Item = String>,
-    flag: &str,
-    is_file: impl Fn(&str) -> bool,
-) -> (Vec<String>, Vec<String>) {
-    let own = ["--servers-on", "--load-from", "--server-address"];
-    let (mut there, mut files) = (Vec::new(), Vec::new());
-    let mut words = words.peekable();
-    while let Some(word) = words.next() {
-        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        let takes = own.contains(&name) || name == flag;
-        if takes {
-            if name == word {
-                words.next();
-            }
-        } else if is_file(&word) {
-            let name = Path::new(&word).file_name().unwrap_or_default().to_string_lossy();
-            there.push(format!("./{name}"));
-            files.push(word);
-        } else {
-            there.push(word);
-        }
-    }
-    there.extend([flag.to_string(), "out".to_string()]);
-    (there, files)
 }
 
 #[cfg(test)]
@@ -403,15 +202,5 @@ mod tests {
         for wrong in ["far", "ssh://", "ssh:///x", "ssh://-oProxyCommand=x"] {
             assert!(wrong.parse::<SshHost>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn files_go_along_and_own_flags_stay() {
-        let line = "race plans/a.toml --servers-on ssh://b --out=x --data d.txt --json";
-        let words = line.split(' ').map(String::from);
-        let (there, files) =
-            handed_on(words, "--out", |word| word.ends_with(".toml") || word == "d.txt");
-        assert_eq!(there.join(" "), "race ./a.toml --data ./d.txt --json --out out");
-        assert_eq!(files, ["plans/a.toml", "d.txt"]);
     }
 }

@@ -145,7 +145,7 @@ enum Command {
     Attach(attach::Args),
     /// Generate load for a laboratory on another machine
     #[command(hide = true)]
-    Far(far::Args),
+    Far,
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
@@ -248,7 +248,7 @@ fn main() -> ExitCode {
         Command::Man(args) => completions::write_pages(&args, translated(grammar())),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),
-        Command::Far(args) => far::run(&args),
+        Command::Far => far::run(),
         Command::Pin(args) => pin::run(args),
         Command::Artefact(args) => artefact::run(&args),
     };

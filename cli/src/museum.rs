@@ -11,7 +11,7 @@ mod verify;
 
 use crate::far::Machines;
 use crate::race::INTERRUPTED;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use document::Document;
 use language::{eprintln, info, tr};
 use museum::{EXHIBITS, Exhibit, Kept, Scale, Settings};
@@ -101,13 +101,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let out = args.report.as_deref().unwrap_or(Path::new("."));
-    if args.machines.has_servers() && (args.md.is_some() || !out.is_dir()) {
-        bail!("expected --report DIRECTORY and no --md together with --servers-on");
-    }
-    if let Some(code) = args.machines.elsewhere("--report", Some(out))? {
-        return Ok(code);
-    }
     let settings = Settings { far: args.machines.far()?, ..settings };
     // A tour gives each flag to the exhibits that know it.
     let is_tour = args.exhibits.iter().any(|name| name == "all");

@@ -132,9 +132,6 @@ struct Foreign {
 
 /// Runs the race of the arguments. Exit codes of [`conduct`].
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(code) = args.conduct.machines.elsewhere("--out", Some(&args.conduct.out))? {
-        return Ok(code);
-    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let plan = match plan::plan(args, &exe) {
         Ok(plan) => plan,

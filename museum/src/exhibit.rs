@@ -107,7 +107,7 @@ pub fn ignored(exhibit: &Exhibit, settings: &Settings) -> Vec<(&'static str, &'s
             "the number of clients is none of its variables",
         ),
         (
-            "--load-from (or --servers-on)",
+            "--load-from",
             settings.far.is_some() && !exhibit.has_visitors(),
             "it measures one machine",
         ),

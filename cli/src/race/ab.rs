@@ -121,9 +121,6 @@ pub struct Args {
 
 /// Races the two servers. Exit codes as of `race`.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(code) = args.conduct.machines.elsewhere("--out", Some(&args.conduct.out))? {
-        return Ok(code);
-    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     // Ctrl-C ends a build, and the folders of both commits go.
     let _ends = args.git.as_ref().map(|_| tools::interrupt::watch()).transpose()?;
@@ -336,7 +333,7 @@ pub(crate) fn is_here(address: SocketAddr) -> Result<()> {
     match std::net::UdpSocket::bind((address.ip(), 0)) {
         Err(error) if error.kind() == std::io::ErrorKind::AddrNotAvailable => bail!(
             "expected a server on this machine, found {address}: ab reads the CPU time of its \
-             process; run ab there, or start both by command with --servers-on ssh://HOST"
+             process; run ab there, with --load-from ssh://HOST for a load from here"
         ),
         _ => Ok(()),
     }
@@ -433,7 +430,7 @@ mod tests {
         assert!(is_here(SocketAddr::from(([127, 0, 0, 1], 80))).is_ok());
         // TEST-NET-1 (RFC 5737) is nobody's.
         let why = is_here(SocketAddr::from(([192, 0, 2, 1], 80))).expect_err("elsewhere");
-        assert!(why.to_string().contains("--servers-on"), "{why}");
+        assert!(why.to_string().contains("--load-from"), "{why}");
     }
 
     #[test]

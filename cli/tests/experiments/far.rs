@@ -1,4 +1,4 @@
-//! Servers on one machine and the generator on another: two networks joined by a cable of the
+//! Servers on one machine, the generator on another: two networks joined by a cable of the
 //! kernel's, an sshd in the second, and a login between them.
 
 use crate::{BINARY, Room};
@@ -106,42 +106,29 @@ fn recorded(text: &str) -> (Value, Vec<f64>) {
 }
 
 #[test]
-fn generators_and_servers_run_on_another_machine() {
+fn generators_run_on_another_machine() {
     let room = Room::shared();
     let Some(pair) = Pair::new(room.path()) else { return };
     let there = format!("ssh://root@{}:{PORT}", ADDRESSES[1]);
-    // In the first race the servers are next to the laboratory, in the second on the other machine.
-    for (flag, address, device) in
-        [("--load-from", ADDRESSES[0], "rha"), ("--servers-on", ADDRESSES[1], "rhb")]
-    {
-        let out = flag.trim_start_matches('-');
-        let words = ["race", "--arms", "epoll,thread", "--blocks", "2", "--out", out, flag, &there];
-        let ended = run(&mut pair.command(&room, &words));
-        assert!(ended.code == Some(0), "{flag}: {}", ended.err);
-        assert!(ended.err.contains("an empty exchange over TCP takes"), "{}", ended.err);
-        let (network, costs) = recorded(&room.text(&format!("{out}/report.jsonl")));
-        assert_eq!(network["address"], address, "{flag}");
-        assert_eq!(network["interface"], device, "{flag}");
-        assert!(network["floor_p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{network}");
-        // Two arms and a twin, two load points, two blocks.
-        assert_eq!(costs.len(), 12, "{flag}: {costs:?}");
-        assert!(costs.iter().all(|ns| *ns > 50.0), "{flag}: {costs:?}");
-        assert!(room.text(&format!("{out}/report.html")).contains("an empty exchange over TCP"));
-    }
+    let flags = ["--load-from", &there];
+    let words = ["race", "--arms", "epoll,thread", "--blocks", "2"];
+    let ended = run(&mut pair.command(&room, &[&words[..], &flags].concat())).success();
+    assert!(ended.err.contains("an empty exchange over TCP takes"), "{}", ended.err);
+    let (network, costs) = recorded(&room.text("report.jsonl"));
+    assert_eq!((&network["address"], &network["interface"]), (&ADDRESSES[0].into(), &"rha".into()));
+    assert!(network["floor_p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{network}");
+    // Two arms and a twin, two load points, two blocks.
+    assert_eq!(costs.len(), 12, "{costs:?}");
+    assert!(costs.iter().all(|ns| *ns > 50.0), "{costs:?}");
+    assert!(room.text("report.html").contains("an empty exchange over TCP"));
     // The course's clients come from the other machine too.
-    for (flag, address) in [("--load-from", ADDRESSES[0]), ("--servers-on", ADDRESSES[1])] {
-        let out = format!("museum{flag}");
-        std::fs::create_dir(room.path().join(&out)).expect("a fresh folder");
-        let words = ["museum", "staircase", "--scale", "0.001", "--clients", "3", flag, &there];
-        let words = [&words[..], &["--report", &out]].concat();
-        let ended = run(&mut pair.command(&room, &words));
-        assert!(ended.code == Some(0), "{flag}: {}", ended.err);
-        let raw = room.text(&format!("{out}/museum-staircase.jsonl"));
-        let (network, _) = recorded(&raw);
-        assert_eq!(network["address"], address, "{flag}");
-        assert!(raw.contains("\"replies\":30"), "three clients, ten orders each: {raw}");
-        assert!(room.path().join(&out).join("museum-staircase.html").exists());
-    }
+    let words = ["museum", "staircase", "--scale", "0.001", "--clients", "3"];
+    run(&mut pair.command(&room, &[&words[..], &flags].concat())).success();
+    let raw = room.text("museum-staircase.jsonl");
+    let (network, _) = recorded(&raw);
+    assert_eq!(network["address"], ADDRESSES[0]);
+    assert!(raw.contains("\"replies\":30"), "three clients, ten orders each: {raw}");
+    assert!(room.path().join("museum-staircase.html").exists());
     let words = ["museum", "pool-heap", "--load-from", &there];
     let ended = run(&mut pair.command(&room, &words));
     assert_eq!(ended.code, Some(2), "{}", ended.err);
