@@ -1,16 +1,19 @@
-//! The load generator as a process, against the null server of `testkit`. The tests check that it detects a
-//! stopped server and its own stops, and that both count the same.
+//! The load generator as a process, against the null server of `testkit`. The tests check that it
+//! detects a stopped server and its own stops, and that both count the same.
 //!
 //! Bounds on times are wide and relative to the test's own measurements, because the tests run on
 //! busy machines. Figures that the generator itself calls invalid are not tested.
 
 use std::process::Command;
-use std::thread::sleep;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use sys::eventfd::EventFd;
 use sys::signal::Signal;
-use testkit::{Ended, Folder, PATIENCE, Process, Server, Terminal, run};
+use testkit::{Ended, Folder, NullProtocol, NullServer, PATIENCE, Process, Terminal, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -20,27 +23,50 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// The null server as a process.
+/// The null server on a thread.
 struct Null {
-    server: Server,
-    scheme: &'static str,
+    target: String,
+    requests: Arc<AtomicU64>,
+    held: Arc<AtomicBool>,
+    stop: Arc<EventFd>,
+    thread: JoinHandle<()>,
 }
 
 impl Null {
-    fn start(scheme: &'static str) -> Self {
-        let program = testkit::example("null").expect("cargo builds examples with the tests");
-        Self { server: Server::start(Command::new(program).arg(scheme)), scheme }
+    fn start(scheme: &str) -> Self {
+        let protocol = match scheme {
+            "http" => NullProtocol::Http,
+            "echo" => NullProtocol::Echo,
+            _ => NullProtocol::Stock,
+        };
+        let local = "127.0.0.1:0".parse().expect("an address");
+        let null = NullServer::listen(protocol, local).expect("a free port");
+        let stop = Arc::new(EventFd::new().expect("a descriptor"));
+        let bell = Arc::clone(&stop);
+        let target = format!("{scheme}://{}", null.address());
+        let (requests, held) = (null.requests(), null.held());
+        let thread = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));
+        Self { target, requests, held, stop, thread }
     }
 
     fn target(&self) -> String {
-        format!("{}://{}", self.scheme, self.server.address)
+        self.target.clone()
     }
 
     /// Stops it and returns how many requests it has counted.
     fn end(self) -> u64 {
-        let out = self.server.stop().out;
-        let last: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
-        last["requests"].as_u64().expect("a count")
+        self.stop.ring();
+        self.thread.join().expect("it did not panic");
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// Lets it stand still for about a second; returns the exact time.
+    fn hold(&self) -> Duration {
+        self.held.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        sleep(Duration::from_secs(1));
+        self.held.store(false, Ordering::Relaxed);
+        start.elapsed()
     }
 }
 
@@ -89,7 +115,7 @@ fn a_server_that_stood_still_is_found_out() {
     let flags = "--open 1000 --arrivals constant --for 10s --warmup 0s -c 20";
     let mut generator = start(&null.target(), flags);
     sleep(Duration::from_secs(3));
-    let held = hold(&null.server).as_secs_f64();
+    let held = null.hold().as_secs_f64();
     let output = generator.end(PATIENCE);
     let report = report(&output);
     assert_eq!(report["response"]["count"], 10_000, "{report}");
@@ -202,9 +228,9 @@ fn unanswered_requests_stand_behind_every_percentile() {
     let flags = "--open 200 --arrivals constant --for 2s --warmup 0s --drain 100ms";
     let mut generator = start(&null.target(), flags);
     sleep(Duration::from_millis(500));
-    null.server.signal(Signal::STOP);
+    null.held.store(true, Ordering::Relaxed);
     let output = generator.end(PATIENCE);
-    null.server.signal(Signal::CONT);
+    null.held.store(false, Ordering::Relaxed);
     let report = report(&output);
     let censored = report["censored"].as_u64().expect("a count");
     let answered = report["response"]["count"].as_u64().expect("a count");

@@ -10,7 +10,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest};
 use sys::socket::{self, ListenOptions};
 
@@ -53,6 +55,7 @@ pub struct NullServer {
     book: [i64; STOCKS],
     buffer: Vec<u8>,
     requests: Arc<AtomicU64>,
+    held: Arc<AtomicBool>,
 }
 
 struct Client {
@@ -84,6 +87,7 @@ impl NullServer {
             book: [PIECES; STOCKS],
             buffer: vec![0; RECEIVE],
             requests: Arc::default(),
+            held: Arc::default(),
         })
     }
 
@@ -97,6 +101,11 @@ impl NullServer {
         Arc::clone(&self.requests)
     }
 
+    /// While this is set, the server stands still.
+    pub fn held(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.held)
+    }
+
     /// Serves until `stop` is readable.
     ///
     /// # Errors
@@ -106,6 +115,9 @@ impl NullServer {
         let mut events = Events::with_capacity(256);
         loop {
             self.epoll.wait(&mut events, None)?;
+            while self.held.load(Ordering::Relaxed) {
+                sleep(Duration::from_millis(1));
+            }
             for ready in events.iter() {
                 match ready.key {
                     STOP => return Ok(()),
