@@ -9,7 +9,6 @@
 //!   edits   which part of an MP4 track is presented, and when
 //!   nal     fragments pictures of H.264 and H.265 into payloads
 //!   ogg     Ogg: Opus (RFC 7587)
-//!   chain   several files as one
 //! ```
 //!
 //! A plan is made once, in one pass over the file, and shared by all its players. It holds no
@@ -17,7 +16,6 @@
 //! most some thirty bytes a packet, and a sender may take the bytes from a mapping, from a read, or
 //! from the page cache.
 
-mod chain;
 mod edits;
 mod mp4;
 mod nal;
@@ -31,7 +29,6 @@ mod tests;
 
 use std::io::{self, Read, Seek};
 
-pub use chain::chain;
 pub use nal::join as join_avc;
 pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 

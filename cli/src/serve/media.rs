@@ -43,9 +43,6 @@ pub struct Args {
     /// receives
     #[arg(long, value_name = "NAME=PATH")]
     source: Vec<SourceFlag>,
-    /// Serve the files also as one title of this name: one after the other, without a gap
-    #[arg(long, value_name = "NAME")]
-    playlist: Option<String>,
     /// All clients see the same moment, as of a broadcast: a file begins again when it ends, and
     /// late clients join where it is
     #[arg(long)]
@@ -149,15 +146,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(reason) = doubled(&sources).or_else(|| ungrouped(&args)) {
         return Err(Refused(reason).into());
     }
-    let list = match &args.playlist {
-        Some(_) if only.is_empty() => {
-            let reason = "expected files for --playlist, in their order, found none";
-            return Err(Refused(reason.to_owned()).into());
-        }
-        Some(name) => Some((name.clone(), only.clone())),
-        None => None,
-    };
-    only.extend(args.playlist.clone());
     if !only.is_empty() || paths.is_empty() {
         only.extend(sources.iter().map(|source| source.name.clone()));
     }
@@ -177,7 +165,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let options = Options {
         ports: sockets.as_ref().filter(|_| !args.no_udp).map(StreamSockets::ports).transpose()?,
         secret: orders.secret(),
-        list,
         only,
         ..choices(&args)
     };

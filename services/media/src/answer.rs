@@ -213,12 +213,6 @@ impl<B: Platform> Media<B> {
                 Trouble::LookupError(missing) => Lack::Refused(status(missing)),
             });
         }
-        if self.options.list.as_ref().is_some_and(|(name, _)| name == path) {
-            return match self.library.find(path, 0) {
-                Some(title) => Ok(title),
-                None => Err(Lack::Unread(Job::Load(path.to_owned()))),
-            };
-        }
         match self.platform.try_find(path.as_bytes()) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             Some(Err(missing)) => Err(Lack::Refused(status(missing))),

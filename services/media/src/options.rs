@@ -27,8 +27,6 @@ pub struct Options {
     pub live: bool,
     /// Files begin again at their end.
     pub repeat: bool,
-    /// The name of a playlist title, and the names of its files.
-    pub list: Option<(String, Vec<String>)>,
     /// Only these files are served, by their names; empty: every file beneath the root.
     pub only: Vec<String>,
     /// How long a session may be silent, without a request or a report.
@@ -77,7 +75,6 @@ impl Default for Options {
             wall: WallClock::Fixed(Instant::ZERO, 0),
             live: false,
             repeat: false,
-            list: None,
             only: Vec::new(),
             session_timeout: Duration::from_secs(60),
             per_address: 256,

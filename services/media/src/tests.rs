@@ -478,34 +478,6 @@ fn numbers_go_on_however_late_a_source_hears_of_a_pause() {
 }
 
 #[test]
-fn a_list_is_played_without_a_gap() {
-    let file = wave(7, 8, 12_000)[44..].to_vec();
-    for (file_max, from_files) in [(1 << 20, false), (0, false), (0, true)] {
-        let list = Some(("set".to_owned(), vec!["a.wav".to_owned(), "a.wav".to_owned()]));
-        let media = media(Options { file_max, from_files, list, ..options() });
-        for url in ["rtsp://h/both.m3u", "rtsp://h/set"] {
-            let orders = orders();
-            let mut guest = Guest::new(&media, &orders);
-            let session = set_up(&mut guest, url, UDP);
-            let answer = guest.ask("PLAY", url, &session);
-            assert_eq!(field(&answer, "Range"), "npt=0.000000-3.000000");
-            let heard = play_paced(&media, &*orders, &[], Duration::from_secs(5), Whims::CALM, 1);
-            assert_eq!(heard.breaches, [], "laws");
-            let made = heard.streams[0].iter().filter(|it| it.channel == Channel::Rtp);
-            let packets: Vec<Vec<u8>> = made.map(|it| it.bytes.clone()).collect();
-            assert_eq!(payload(&packets), [&file[..], &file].concat(), "{url}");
-            guest.leave();
-        }
-        for url in ["rtsp://h/unlike.m3u", "rtsp://h/self.m3u"] {
-            let orders = orders();
-            let mut guest = Guest::new(&media, &orders);
-            assert_eq!(code(&guest.ask("DESCRIBE", url, "")), "415", "{url}");
-            guest.leave();
-        }
-    }
-}
-
-#[test]
 fn who_hears_nothing_forgets_the_session_and_tries_another_way() {
     let (media, orders) = (media(options()), orders());
     let mut guest = Guest::new(&media, &orders);

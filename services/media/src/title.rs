@@ -49,16 +49,6 @@ enum Store<F> {
     File(Mutex<F>),
     /// A live source.
     Live(Arc<Region<Ring>>),
-    /// Other titles, one after the other.
-    List(Vec<Part<F>>),
-}
-
-/// A title in a playlist.
-#[derive(Debug)]
-struct Part<F> {
-    /// The offset of its first byte, as if the playlist were one file.
-    from: u64,
-    title: Title<F>,
 }
 
 /// Why a file is not played.
@@ -90,18 +80,11 @@ impl<F: Send + 'static> Title<F> {
         options: &Options,
         path: &str,
     ) -> Result<Title<F>, Trouble> {
-        if let Some((_, paths)) = options.list.as_ref().filter(|(name, _)| name == path) {
-            return Title::list(platform, options, (path, 0), paths);
-        }
         let (file, meta) = match platform.find(path.as_bytes()) {
             Ok(Resource::File(file, meta)) => (file, meta),
             Ok(Resource::Folder) => return Err(Trouble::LookupError(LookupError::Absent)),
             Err(missing) => return Err(Trouble::LookupError(missing)),
         };
-        if is_list(path) {
-            let paths = listed(platform, &file, path).map_err(Trouble::Unplayable)?;
-            return Title::list(platform, options, (path, stamp(meta)), &paths);
-        }
         let unplayable = |unplayable: Unplayable| Trouble::Unplayable(unplayable.to_string());
         let mut reader = Reader { platform, file: &file, len: meta.len, at: 0 };
         let (program, store) = if meta.len <= options.file_max && !options.from_files {
@@ -124,45 +107,6 @@ impl<F: Send + 'static> Title<F> {
         })
     }
 
-    /// A title that plays those at `paths` one after the other.
-    fn list<B: Platform<File = F>>(
-        platform: &B,
-        options: &Options,
-        (path, stamp): (&str, u64),
-        paths: &[String],
-    ) -> Result<Title<F>, Trouble> {
-        let (mut parts, mut programs, mut from) = (Vec::new(), Vec::new(), 0);
-        for name in paths {
-            if is_list(name) || name == path {
-                return Err(Trouble::Unplayable(format!(
-                    "expected files in a list, found the list {name}"
-                )));
-            }
-            let title = Title::load(platform, options, name).map_err(|trouble| match trouble {
-                Trouble::LookupError(missing) => {
-                    Trouble::Unplayable(format!("{name} of the list: {missing:?}"))
-                }
-                Trouble::Unplayable(words) => {
-                    Trouble::Unplayable(format!("{name} of the list: {words}"))
-                }
-            })?;
-            programs.push((title.program.clone(), title.len));
-            let len = title.len;
-            parts.push(Part { from, title });
-            from += len;
-        }
-        let program = containers::chain(programs)
-            .map_err(|unplayable| Trouble::Unplayable(unplayable.to_string()))?;
-        Ok(Title {
-            path: path.to_owned(),
-            stamp,
-            program,
-            len: from,
-            store: Store::List(parts),
-            copies: Mutex::default(),
-        })
-    }
-
     /// The title of a live source.
     pub fn live(name: &str, ring: Arc<Region<Ring>>) -> Title<F> {
         Title {
@@ -180,42 +124,7 @@ impl<F: Send + 'static> Title<F> {
         match &self.store {
             Store::Memory(bytes) => bytes.len() as u64,
             Store::File(_) | Store::Live(_) => 0,
-            Store::List(parts) => parts.iter().map(|part| part.title.weight()).sum(),
         }
-    }
-}
-
-/// The maximum number of files in a playlist, and of bytes of the playlist itself.
-const LIST_MAX: usize = 1024;
-const LIST_BYTES: usize = 256 * 1024;
-
-/// Whether a path names a playlist, by its extension.
-fn is_list(path: &str) -> bool {
-    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
-    ["m3u", "m3u8"].iter().any(|known| ending.eq_ignore_ascii_case(known))
-}
-
-/// The paths in a playlist, one a line, relative to it; lines that begin with # are comments.
-fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
-    let mut bytes = Vec::new();
-    loop {
-        let left = LIST_BYTES + 1 - bytes.len();
-        match platform.read(file, bytes.len() as u64, left, &mut bytes) {
-            Ok(0) => break,
-            Ok(_) if bytes.len() > LIST_BYTES => return Err("the list is too long".to_owned()),
-            Ok(_) => {}
-            Err(error) => return Err(format!("the list cannot be read: {error}")),
-        }
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let names = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let paths: Vec<String> = names.map(|name| format!("{folder}{name}")).collect();
-    match paths.len() {
-        0 => Err("expected a file on a line of the list, found none".to_owned()),
-        1..=LIST_MAX => Ok(paths),
-        many => Err(format!("expected at most {LIST_MAX} files in the list, found {many}")),
     }
 }
 
@@ -250,7 +159,7 @@ impl<F> Title<F> {
     pub fn ring(&self) -> Option<&Ring> {
         match &self.store {
             Store::Live(ring) => Some(ring),
-            Store::Memory(_) | Store::File(_) | Store::List(_) => None,
+            Store::Memory(_) | Store::File(_) => None,
         }
     }
 
@@ -288,13 +197,6 @@ impl<F: Send + 'static> Title<F> {
             (Payload::File(range) | Payload::Swapped(range), Store::File(_)) => {
                 (range, (window.bytes.as_ref()?, window.from))
             }
-            (payload, Store::List(_)) => {
-                let (part, payload) = self.part(payload)?;
-                let from = window.from.checked_sub(part.from);
-                let bytes = window.bytes.clone().filter(|_| from.is_some());
-                let window = Window { from: from.unwrap_or(0), bytes };
-                return part.title.bytes(&payload, &window);
-            }
             (Payload::File(range) | Payload::Swapped(range), Store::Live(ring)) => {
                 return self.copied(ring, range.start / DATAGRAM as u64);
             }
@@ -304,21 +206,6 @@ impl<F: Send + 'static> Title<F> {
         (end <= memory.len()).then(|| (memory.clone(), start..end))
     }
 
-    /// The title within a playlist to which a payload belongs, and the payload in that title's own
-    /// file.
-    fn part(&self, payload: &Payload) -> Option<(&Part<F>, Payload)> {
-        let Store::List(parts) = &self.store else { return None };
-        let (Payload::File(range) | Payload::Swapped(range)) = payload else { return None };
-        let behind = parts.partition_point(|part| part.from <= range.start);
-        let part = parts.get(behind.checked_sub(1)?)?;
-        let own = range.start - part.from..range.end - part.from;
-        let payload = match payload {
-            Payload::Swapped(_) => Payload::Swapped(own),
-            _ => Payload::File(own),
-        };
-        Some((part, payload))
-    }
-
     /// The file range of a payload, for senders that send from files; `None` where the file's bytes
     /// differ from those sent.
     pub fn piece<B: Platform<File = F>>(
@@ -326,9 +213,6 @@ impl<F: Send + 'static> Title<F> {
         platform: &B,
         payload: &Payload,
     ) -> Option<(Source, Range<u64>)> {
-        if let Some((part, payload)) = self.part(payload) {
-            return part.title.piece(platform, &payload);
-        }
         let (Payload::File(range), Store::File(file)) = (payload, &self.store) else { return None };
         Some((platform.source(&locked(file))?, range.clone()))
     }
@@ -345,10 +229,6 @@ impl<F: Send + 'static> Title<F> {
         let (Payload::File(range) | Payload::Swapped(range)) = payload else {
             return Ok(Window::default());
         };
-        if let Some((part, payload)) = self.part(payload) {
-            let window = part.title.window(platform, &payload)?;
-            return Ok(Window { from: window.from + part.from, ..window });
-        }
         let Store::File(file) = &self.store else { return Ok(Window::default()) };
         let from = range.start;
         let wanted = WINDOW.min(self.len.saturating_sub(from) as usize);
@@ -439,12 +319,9 @@ impl<F: Send + 'static> Library<F> {
         let place =
             path.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let _turn = locked(&self.turns[place % TURNS]);
-        let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
-            true => Some(0),
-            false => match platform.find(path.as_bytes()) {
-                Ok(Resource::File(_, meta)) => Some(stamp(meta)),
-                _ => None,
-            },
+        let known = match platform.find(path.as_bytes()) {
+            Ok(Resource::File(_, meta)) => Some(stamp(meta)),
+            _ => None,
         };
         if let Some(title) = known.and_then(|stamp| self.find(path, stamp)) {
             return Ok(title);

@@ -7,8 +7,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::chain::Chain;
-
 /// A playable file.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -129,7 +127,6 @@ enum Shape {
     Even(Even),
     Clocked(Clocked),
     Listed(Box<[Listed]>),
-    Chained(Box<Chain>),
 }
 
 /// Equal packets of samples.
@@ -191,12 +188,6 @@ impl From<Clocked> for Plan {
     }
 }
 
-impl From<Chain> for Plan {
-    fn from(chain: Chain) -> Plan {
-        Plan { shape: Shape::Chained(Box::new(chain)) }
-    }
-}
-
 impl From<Vec<Listed>> for Plan {
     fn from(listed: Vec<Listed>) -> Plan {
         Plan { shape: Shape::Listed(listed.into()) }
@@ -221,7 +212,6 @@ impl Plan {
                 (clocked.data.end - clocked.data.start).div_ceil(clocked.bytes)
             }
             Shape::Listed(listed) => listed.len() as u64,
-            Shape::Chained(chain) => chain.len(),
         }
     }
 
@@ -230,7 +220,6 @@ impl Plan {
     pub fn begins_ns(&self) -> u64 {
         match &self.shape {
             Shape::Clocked(clocked) => clocked.begins_ns,
-            Shape::Chained(chain) => chain.begins_ns(),
             Shape::Even(_) | Shape::Listed(_) => 0,
         }
     }
@@ -251,7 +240,6 @@ impl Plan {
             Shape::Even(even) => even.packet(index),
             Shape::Clocked(clocked) => clocked.packet(index),
             Shape::Listed(listed) => listed[index as usize].packet(),
-            Shape::Chained(chain) => chain.packet(index),
         }
     }
 
@@ -265,7 +253,6 @@ impl Plan {
             Shape::Even(even) => even.at_ns(index),
             Shape::Clocked(clocked) => clocked.ns_at(index * clocked.bytes),
             Shape::Listed(listed) => listed[index as usize].at_ns,
-            Shape::Chained(chain) => chain.at_ns(index),
         })
     }
 
@@ -287,7 +274,6 @@ impl Plan {
         let after = self.first_at(ns.saturating_add(1));
         let last = after.saturating_sub(1);
         match &self.shape {
-            Shape::Chained(chain) => chain.sync_at(last, ns),
             Shape::Even(_) => last,
             Shape::Clocked(clocked) => {
                 let syncs = clocked.syncs.partition_point(|sync| u64::from(*sync) <= last);
@@ -304,7 +290,6 @@ impl Plan {
     /// none.
     pub fn sync_from(&self, index: u64) -> u64 {
         match &self.shape {
-            Shape::Chained(chain) => chain.sync_from(index),
             Shape::Even(_) => index.min(self.len()),
             Shape::Clocked(clocked) => {
                 let before = clocked.syncs.partition_point(|sync| u64::from(*sync) < index);
