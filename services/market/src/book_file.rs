@@ -1,12 +1,10 @@
-//! `stock.txt` on the disk: its lock, its text, and what a person changes in it meanwhile.
+//! `stock.txt` on the disk: its lock, its text, and its saves.
 //!
 //! The supervisor owns the file: it opens it before workers start, and saves through
 //! `market_store.rs`. A save compares the file's stamp (inode, size, times) with the one of the
 //! last read or write. If they are equal, the amounts left are written to a temporary file that
-//! replaces the book. If they differ, a person has edited the book: comments, prices and new stocks
-//! are kept, and changes of amounts are added to the market, never copied over orders that came
-//! since. A book that cannot be merged is left alone, and the market is saved next to it. The lock
-//! keeps out a second server, whose saves would undo these orders.
+//! replaces the book. If they differ, a person has edited the book: it is left alone, and the market
+//! is saved next to it. The lock keeps out a second server, whose saves would undo these orders.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
@@ -143,7 +141,7 @@ impl BookFile {
         self.rows = self.sheet.entries().map(|entry| ids.get(&entry.id).copied()).collect();
     }
 
-    /// Writes the amounts left into the file, after taking over what a person has changed there.
+    /// Writes the amounts left into the file, or next to it if a person has changed the file.
     /// Returns the market's version that the file now holds.
     ///
     /// # Errors
@@ -153,7 +151,7 @@ impl BookFile {
         match fs::metadata(&self.path).map(|about| Stamp::of(&about)) {
             Ok(stamp) if Some(stamp) == self.stamp => {}
             Ok(_) => {
-                if let Err(reason) = self.merge(market) {
+                if let Err(reason) = self.adopt(market) {
                     return Err(self.save_beside(market, &reason));
                 }
             }
@@ -191,46 +189,19 @@ impl BookFile {
         (version, sheet)
     }
 
-    /// Takes over what a person has changed in the file since it was read or written last: text and
-    /// prices and new stocks stay in the file, changes of amounts are added to the market.
-    fn merge(&mut self, market: &Market) -> Result<(), String> {
+    /// Takes over a file that a server of this market has written.
+    fn adopt(&mut self, market: &Market) -> Result<(), String> {
         let (stamp, bytes) = read(&self.path).map_err(|error| error.to_string())?;
-        let edited = Sheet::parse(&bytes, CAPACITY).map_err(|bad| bad.to_string())?;
         if !market.is_noted(fnv1a(&bytes)) {
-            let now: HashMap<u32, u64> = edited.entries().map(|row| (row.id, row.left)).collect();
-            let served = || self.sheet.entries().zip(&self.rows);
-            let gone = served().find(|(row, at)| at.is_some() && !now.contains_key(&row.id));
-            if let Some((row, _)) = gone {
-                return Err(format!(
-                    "the line of stock {} was removed, which is still served; put it back, or stop \
-                     the server before you remove it",
-                    row.id
-                ));
-            }
-            let mut said = Vec::new();
-            for (row, at) in served() {
-                let (Some(at), left) = (*at, now.get(&row.id).copied()) else { continue };
-                let Some(left) = left.filter(|left| *left != row.left) else { continue };
-                let was = format!("stock {}: LEFT {} became {left}", row.id, row.left);
-                if market.orders().is_logged() {
-                    said.push(format!("{was}: not taken over, because amounts come from the log"));
-                    continue;
-                }
-                said.push(match market.adjust(at, row.left, left) {
-                    true => was,
-                    false => {
-                        format!("{was}, which orders since then make impossible: not taken over")
-                    }
-                });
-            }
-            report(&self.path, &said);
+            return Err("it was changed by hand while it was served".to_owned());
         }
-        (self.sheet, self.stamp) = (edited, Some(stamp));
+        self.sheet = Sheet::parse(&bytes, CAPACITY).map_err(|bad| bad.to_string())?;
+        self.stamp = Some(stamp);
         self.place(market);
         Ok(())
     }
 
-    /// Saves into a file next to the book, which cannot be merged, and returns the reason in full.
+    /// Saves into a file next to the book, and returns the reason in full.
     fn save_beside(&mut self, market: &Market, reason: &str) -> String {
         let (name, mut beside) =
             (self.path.display().to_string(), self.path.clone().into_os_string());
@@ -242,23 +213,9 @@ impl BookFile {
             Err(error) => format!("the market is only in memory ({error})"),
         };
         format!(
-            "cannot save {name}: it was changed by hand while it was served, and {reason}; correct \
-             it, until then {rescued}"
+            "cannot save {name}: {reason}; restore it, or stop the server and merge the two; until \
+             then {rescued}"
         )
-    }
-}
-
-/// Says what was taken over.
-fn report(path: &Path, amounts: &[String]) {
-    const SHOWN_MAX: usize = 8;
-    info!(
-        "{} was changed by hand while it was served: new comments, prices and stocks stay in the \
-         file, and prices and stocks count after a restart",
-        path.display()
-    );
-    amounts.iter().take(SHOWN_MAX).for_each(|amount| info!("{amount}"));
-    if amounts.len() > SHOWN_MAX {
-        info!("and {} more amounts", amounts.len() - SHOWN_MAX);
     }
 }
 

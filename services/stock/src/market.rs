@@ -19,7 +19,7 @@ use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
 use memory::{Gate, RwLock, Writing};
 use seam::{BadSeed, Dead, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use wire::decimal;
 
 /// The most stocks in one market.
@@ -47,8 +47,6 @@ pub struct Market {
     red_black: RedBlack,
     gate: Gate,
     global: memory::Lock,
-    /// The number of changes other than orders.
-    adjusted: AtomicU64,
     /// The digests of the last two files.
     files: [AtomicU64; 2],
     rows: [Row; CAPACITY],
@@ -262,7 +260,7 @@ impl Market {
 
     /// A number that grows whenever something may have changed.
     pub fn version(&self) -> u64 {
-        self.gate.version().wrapping_add(self.adjusted.load(Acquire))
+        self.gate.version()
     }
 
     /// Whether something may have changed since [`Market::version`] was `version`.
@@ -327,17 +325,6 @@ impl Market {
         self.copy_now(lefts);
         drop(closed);
         version
-    }
-
-    /// Adds to stock `row` what a person changed in the file: `found` where `expected` stood.
-    /// Concurrent orders count as well. Returns whether the sum lies between 0 and [`LEFT_MAX`];
-    /// otherwise nothing has changed. It waits for no worker, because the caller may have to heal
-    /// one; so a concurrent snapshot has some of several adjustments.
-    pub fn adjust(&self, row: u32, expected: u64, found: u64) -> bool {
-        let sum = |left: u64| (left + found).checked_sub(expected).filter(|sum| *sum <= LEFT_MAX);
-        let adjusted = self.rows[row as usize].left.fetch_update(Relaxed, Relaxed, sum).is_ok();
-        self.adjusted.fetch_add(1, Release);
-        adjusted
     }
 
     /// Notes the digest of a file that is about to be written, next to the one before. A successor
