@@ -87,7 +87,6 @@ impl Machines {
         info!("{}", far.network.words());
         Ok(Some(Arc::new(far)))
     }
-
 }
 
 /// A connection to a machine: one login for all commands.
@@ -154,7 +153,11 @@ impl Ssh {
 
     /// Runs a script there; returns its output without the last newline.
     fn output(&self, script: &str, input: Stdio) -> Result<String> {
-        let ran = self.command(&[&self.host.destination, script]).stdin(input).stderr(Stdio::piped()).output();
+        let ran = self
+            .command(&[&self.host.destination, script])
+            .stdin(input)
+            .stderr(Stdio::piped())
+            .output();
         let ran = ran.with_context(|| format!("cannot start `{}`", self.words[0]))?;
         if !ran.status.success() {
             let said = String::from_utf8_lossy(&ran.stderr);

@@ -119,9 +119,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let far = settings.far.clone().filter(|_| exhibit.has_visitors());
         let settings = Settings { far, ..settings.clone() };
         // A tour goes on with the exhibits that it has not shown.
-        let is_shown = |kept: Kept| {
-            !kept.interrupted && kept.command == settings.command(exhibit.name())
-        };
+        let is_shown =
+            |kept: Kept| !kept.interrupted && kept.command == settings.command(exhibit.name());
         if is_tour && !settings.fresh && Kept::read(&raw).is_ok_and(is_shown) {
             info!("{}: its record is {}", exhibit.name(), raw.display());
             continue;

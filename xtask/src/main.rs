@@ -46,7 +46,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "duets (engines, idle, churn, web, ...) and programs (load, media, governor, ...)",
+        "duets (engines, idle, churn, web, ...) and programs (load, media, durable, ...)",
         xtask::bench::run,
     ),
 ];

@@ -1,8 +1,8 @@
 //! Whether the generator itself distorted the run: the verdict on the measurement.
 //!
 //! A slow generator and a slow server look alike in every latency table. Only the generator's own
-//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running, and
-//! its load. Beyond these limits a run describes the generator and the machine, not the server.
+//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running,
+//! and its load. Beyond these limits a run describes the generator and the machine, not the server.
 
 use meter::Quantiles;
 use schemars::JsonSchema;
@@ -44,6 +44,8 @@ pub struct Health {
     pub stall_ns_max: u64,
     /// From due to noticed, for scheduled arrivals: the generator's own part of lateness.
     pub tardiness: Quantiles,
+    /// Always `null`: a calibration, which had the generator's ceiling here, is gone.
+    pub ceiling_rps: Option<f64>,
 }
 
 /// The evidence for a verdict.
@@ -93,6 +95,7 @@ impl Health {
             stalled_ns: evidence.stalled_ns.0,
             stall_ns_max: evidence.stalled_ns.1,
             tardiness: evidence.tardiness.clone(),
+            ceiling_rps: None,
         };
         health.judge_stalls(evidence);
         if evidence.behind_ns > 0 {

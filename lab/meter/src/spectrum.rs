@@ -2,9 +2,9 @@
 //!
 //! Where a [`Histogram`](crate::Histogram) has three digits and some 200 KB, a spectrum has 64
 //! buckets an octave, at most 16 KB and an error of at most 1.6 %: 8 bytes for each bucket up to
-//! the longest time, and an empty one takes no memory at all. A run can keep hundreds of them, and a
-//! measuring thread can hand one out ten times a second. Times below 64 ns count as 64 ns, because
-//! nothing that crosses a socket is as short.
+//! the longest time, and an empty one takes no memory at all. A run can keep hundreds of them, and
+//! a measuring thread can hand one out ten times a second. Times below 64 ns count as 64 ns,
+//! because nothing that crosses a socket is as short.
 
 use crate::histogram::{BEYOND_MIN, NS_MAX, Quantiles};
 

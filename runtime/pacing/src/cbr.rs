@@ -216,7 +216,8 @@ impl PacedSource for CbrSource {
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
-        while beat.sent < self.packets && self.moment(beat, beat.sent) <= until && !burst.is_full() {
+        while beat.sent < self.packets && self.moment(beat, beat.sent) <= until && !burst.is_full()
+        {
             self.push(beat, burst);
             beat.sent += 1;
         }

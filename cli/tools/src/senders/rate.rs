@@ -47,13 +47,8 @@ impl Ask {
     /// A name or value that is not understood.
     pub fn parse(words: &[String]) -> Result<Ask> {
         let audio = Work::audio(Duration::from_secs(3));
-        let mut ask = Ask {
-            sender: Sender::USUAL,
-            work: audio,
-            to: None,
-            core: None,
-            receiver_core: None,
-        };
+        let mut ask =
+            Ask { sender: Sender::USUAL, work: audio, to: None, core: None, receiver_core: None };
         for word in words {
             let Some((name, value)) = word.split_once('=') else {
                 bail!("expected NAME=VALUE, found `{word}`")

@@ -6,10 +6,10 @@
 //! `Counts` the whole run. `Course::outstanding` equals the sum over the links at every turn, so a
 //! phase knows when its last reply has come.
 
+use super::Delays;
 use super::idle::Idle;
 use super::recorder::Recorder;
 use super::windows::{Round, StressCounts};
-use super::Delays;
 use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
