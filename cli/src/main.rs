@@ -14,7 +14,7 @@ mod examples;
 mod far;
 mod grade;
 #[cfg(test)]
-mod help;
+mod help_tests;
 mod load;
 mod log;
 mod museum;

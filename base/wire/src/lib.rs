@@ -31,7 +31,6 @@ mod fuzz;
 pub mod http;
 pub mod http2;
 pub mod line;
-mod media_fuzz;
 pub mod message;
 pub mod proxy;
 pub mod receipt;

@@ -14,6 +14,7 @@
 //! little of it, but that part strictly: each stops at once if a reply lacks its `CSeq`.
 
 mod digest;
+mod fuzz;
 mod message;
 mod range;
 mod reply;
@@ -21,6 +22,7 @@ mod status;
 mod transport;
 
 pub use digest::{Authorization, Challenge, digest_response, md5_hex};
+pub(crate) use fuzz::fuzz;
 pub use message::{Bad, DATA_MAX, HEAD_MAX, Item, Request, Response, frame, next};
 pub use range::{Range, parse_range, seconds};
 pub use reply::Reply;

@@ -10,7 +10,7 @@
 //! any load.
 
 #[cfg(test)]
-mod stalls;
+mod stall_tests;
 mod wheel;
 
 use std::io;
