@@ -121,7 +121,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // A tour goes on with the exhibits that it has not shown.
         let is_shown =
             |kept: Kept| !kept.interrupted && kept.command == settings.command(exhibit.name());
-        if is_tour && !settings.fresh && Kept::read(&raw).is_ok_and(is_shown) {
+        if is_tour
+            && !settings.fresh
+            && settings.far.is_none()
+            && Kept::read(&raw).is_ok_and(is_shown)
+        {
             info!("{}: its record is {}", exhibit.name(), raw.display());
             continue;
         }
