@@ -3,8 +3,9 @@
 //! The supervisor owns the file: it opens it before workers start, and saves through
 //! `market_store.rs`. A save compares the file's stamp (inode, size, times) with the one of the
 //! last read or write. If they are equal, the amounts left are written to a temporary file that
-//! replaces the book. If they differ, a person has edited the book: it is left alone, and the market
-//! is saved next to it. The lock keeps out a second server, whose saves would undo these orders.
+//! replaces the book. If they differ, a person has edited the book: it is left alone, and the
+//! market is saved next to it. The lock keeps out a second server, whose saves would undo these
+//! orders.
 
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
