@@ -19,6 +19,8 @@ const ENDED_MAX: usize = 2 * STREAMS_MAX;
 const IDLE_FRAMES_MAX: u32 = 2_000;
 /// Requests that a peer may spoil beyond those that were answered.
 const RESETS_MAX: u32 = 2 * STREAMS_MAX as u32;
+/// Bytes of one head in HPACK: a head of up to twice [`HEAD_MAX`] gets a reply that says so.
+const BLOCK_MAX: usize = 2 * HEAD_MAX;
 /// CONTINUATION frames of one head.
 const CONTINUATIONS_MAX: u32 = 16;
 /// Bytes that the peer is owed before its window grows.
@@ -245,7 +247,7 @@ impl<S: Service> Talk<S> {
         };
         block.frames += 1;
         block.bytes.extend_from_slice(frame.payload);
-        if block.bytes.len() > HEAD_MAX || block.frames > CONTINUATIONS_MAX {
+        if block.bytes.len() > BLOCK_MAX || block.frames > CONTINUATIONS_MAX {
             return Err((Code::Calm, "expected a shorter head"));
         }
         self.headed(inner, cx, frame, out)
