@@ -28,6 +28,7 @@ const SECOND_TRIES: usize = 3;
 /// Suites that compare times or costs, so alongside another one they would measure it: all of a
 /// suite, or its tests of one module.
 const CALM: &[(&str, &str)] = &[
+    ("checkup::faults", ""),
     ("cli::experiments", "quiet::"),
     ("cli::load", ""),
     ("cli::web", "generators::"),

@@ -102,12 +102,12 @@ impl Life {
         pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
     }
 
-    /// Waits for its end; how it ended and after which time, or `None` if it still runs.
+    /// Waits for its end: its status and the time, or `None` if it still runs.
     pub(crate) fn wait(&mut self) -> Option<(String, Duration)> {
         let begun = Instant::now();
         while begun.elapsed() < END {
-            if let Some(how) = self.ended() {
-                return Some((how, begun.elapsed()));
+            if let Some(ended) = self.server.as_mut()?.process.ended() {
+                return Some((ended.how, begun.elapsed()));
             }
             std::thread::sleep(Duration::from_millis(2));
         }
