@@ -2,8 +2,8 @@
 //!
 //! A server reads frames with [`next`]. It joins the payloads of HEADERS and CONTINUATION, and
 //! [`HeadReader`] makes of them the head of a request in HTTP/1.1, so that a service which reads
-//! HTTP/1.1 needs no other reader. The reply of such a service goes through a [`ReplyReader`], which
-//! gives HEADERS blocks and pieces of the body.
+//! HTTP/1.1 needs no other reader. The reply of such a service goes through a [`ReplyReader`],
+//! which gives HEADERS blocks and pieces of the body.
 //!
 //! HPACK (RFC 7541) is decoded by a library. Heads are encoded without the dynamic table: a name of
 //! the static table or a literal, so an encoder has no state that a peer could shrink.
@@ -181,7 +181,8 @@ impl<'a> Frame<'a> {
     /// this one depends by that priority.
     ///
     /// # Errors
-    /// [`Code::FrameSize`] if the priority is cut, [`Code::Protocol`] for more padding than payload.
+    /// [`Code::FrameSize`] if the priority is cut, [`Code::Protocol`] for more padding than
+    /// payload.
     pub fn content(&self) -> Result<(&'a [u8], Option<u32>), Code> {
         let mut rest = self.payload;
         let mut padding = 0;

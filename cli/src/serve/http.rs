@@ -250,7 +250,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !without_use.is_empty() {
         return Err(Refused(without_use.to_owned()).into());
     }
-    // What a layer frames or encrypts has to be in memory.
+    // A layer frames and encrypts bytes in memory only.
     let (names, mut rules, mut files) = sites(&args, keys.is_none() && !args.h2c)?;
     let others = (rules.split_off(1), files.split_off(1));
     let pages = args.error_page.iter().map(|it| it.page(&args.media_type));

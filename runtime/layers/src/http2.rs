@@ -1,19 +1,19 @@
 //! HTTP/2 around any service that speaks HTTP/1.1 (RFC 9113), without a change to the service or to
 //! any engine.
 //!
-//! A connection whose first bytes are the preface of HTTP/2 speaks it; every other one belongs to the
-//! inner service from its first byte. So TLS offers both by ALPN, and a client with prior knowledge
-//! needs no upgrade.
+//! A connection whose first bytes are the preface of HTTP/2 speaks it; every other one belongs to
+//! the inner service from its first byte. So TLS offers both by ALPN, and a client with prior
+//! knowledge needs no upgrade.
 //!
-//! Each stream is a [`Conn`] of the inner service for one request: its head and body go in as
+//! Each stream is a [`seam::Conn`] of the inner service for one request: its head and body go in as
 //! HTTP/1.1, and the reply comes out as HEADERS and DATA ([`wire::http2`]). Flow control is the
 //! back-pressure of the seam. A body of a request is held until the inner service takes it, and the
-//! window grows by what it took. A reply that the peer's windows have no room for stays in the output
-//! of its stream, which is small ([`STREAM_OUTPUT`]), and the inner service waits.
+//! window grows by as much. A reply that the peer's windows have no room for stays in the output of
+//! its stream, which is small ([`STREAM_OUTPUT`]), and the inner service waits.
 //!
-//! What a peer can make the server hold or do is bounded: streams at once, heads, bodies that wait,
-//! resets, frames without progress, and the time that a reply waits for a window. Beyond that the
-//! connection ends with GOAWAY.
+//! Everything that a peer can make the server hold or do is bounded: streams at once, heads, bodies
+//! that wait, resets, frames without progress, and the time that a reply waits for a window. Beyond
+//! that the connection ends with GOAWAY.
 //!
 //! The inner service must not append files that an engine sends by itself, and cannot push to a
 //! stream of HTTP/2 ([`Cx::push`]): a connection is many sessions. One job of a connection is at

@@ -121,9 +121,9 @@ impl<S: Service + Send + 'static> Server<S> {
         Server { websocket: Some(options), ..self }
     }
 
-    /// Clients may speak HTTP/2 (RFC 9113) to a service of HTTP/1.1, such as [`crate::routes`]: over
-    /// TLS by ALPN, else if they know it beforehand (`curl --http2-prior-knowledge`). Each stream is
-    /// a connection for the service; its sessions cannot be pushed to.
+    /// Clients may speak HTTP/2 (RFC 9113) to a service of HTTP/1.1, such as [`crate::routes`]:
+    /// over TLS by ALPN, else if they know it beforehand (`curl --http2-prior-knowledge`). Each
+    /// stream is a connection for the service; its sessions cannot be pushed to.
     ///
     /// ```no_run
     /// use roundhouse::prelude::*;

@@ -1,5 +1,5 @@
-//! HTTP/2 around a service of routes: replies under every cut, flow control, limits, and what a peer
-//! must not do. The client here writes frames by hand, so that it can be wrong.
+//! HTTP/2 around a service of routes: replies under every cut, flow control, limits, and violations
+//! of a peer. The client here writes frames by hand, so that it can be wrong.
 
 use ::layers::http2::{Http2, STREAMS_MAX, WINDOW_PATIENCE};
 use ::sim::{Faults, Talk};
@@ -91,7 +91,7 @@ fn said(frames: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// What a server has sent, a line for each frame.
+/// The frames of a server as text, a line for each.
 fn heard(mut bytes: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some((frame, used)) = next(bytes).expect("frames") {

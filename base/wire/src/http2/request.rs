@@ -8,7 +8,7 @@ use super::Code;
 
 /// The size of the table of a decoder, in bytes: the one that a peer may count on.
 const TABLE: usize = 4096;
-/// What a field costs beyond its bytes (section 6.5.2).
+/// The cost of a field beyond its bytes (section 6.5.2).
 const FIELD_COST: usize = 32;
 
 /// Why a request is malformed: its stream ends with [`Code::Protocol`].
@@ -31,7 +31,7 @@ pub enum BadRequest {
     Length,
 }
 
-/// The head of a request in HTTP/1.1, and what the stream has to know of it.
+/// The head of a request in HTTP/1.1, with the facts that its stream needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestHead {
     /// The head, with its empty line.

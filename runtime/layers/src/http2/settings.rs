@@ -1,4 +1,4 @@
-//! What the two sides of a connection have agreed on, and the windows.
+//! Settings of both sides of a connection, and the windows.
 
 use wire::http2::{Code, Frame, Setting, WINDOW, WINDOW_MAX, put_settings, put_window_update};
 

@@ -11,7 +11,7 @@ use wire::http2::{
 use super::STREAM_OUTPUT;
 
 /// A stream that is open in at least one direction.
-pub struct Stream<S: Service> {
+pub struct H2Stream<S: Service> {
     pub id: u32,
     pub conn: Conn<S::Session, S::Job>,
     reply: ReplyReader,
@@ -36,7 +36,7 @@ pub struct Stream<S: Service> {
     pub is_reset: bool,
 }
 
-impl<S: Service> Stream<S> {
+impl<S: Service> H2Stream<S> {
     /// Begins a request.
     pub fn open(
         inner: &S,
@@ -44,14 +44,14 @@ impl<S: Service> Stream<S> {
         (id, peer, window): (u32, Peer, i64),
         head: RequestHead,
         has_body: bool,
-    ) -> Stream<S> {
+    ) -> H2Stream<S> {
         let limits = inner.limits();
         let limits = Limits {
             output_high: limits.output_high.min(STREAM_OUTPUT),
             output_low: limits.output_low.min(STREAM_OUTPUT / 4),
             ..limits
         };
-        Stream {
+        H2Stream {
             id,
             conn: Conn::open_within(inner, limits, cx, peer, &mut Buffers::new(0)),
             reply: ReplyReader::new(head.is_head),

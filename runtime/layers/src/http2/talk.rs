@@ -10,12 +10,12 @@ use wire::http2::{
 };
 
 use super::settings::{self, PeerSettings, widen};
-use super::stream::Stream;
+use super::stream::H2Stream;
 use super::{CONNECTION_WINDOW, HEAD_MAX, IDLE, STREAMS_MAX, WINDOW_PATIENCE};
 
 /// Streams that were ended by us, on which frames may still come.
 const ENDED_MAX: usize = 2 * STREAMS_MAX;
-/// Frames that bring nothing, after which a peer is no client: pings, settings, windows, empty DATA.
+/// Frames that bring nothing, such as pings and empty DATA, after which a peer is no client.
 const IDLE_FRAMES_MAX: u32 = 2_000;
 /// Requests that a peer may spoil beyond those that were answered.
 const RESETS_MAX: u32 = 2 * STREAMS_MAX as u32;
@@ -48,7 +48,7 @@ pub struct Talk<S: Service> {
     heads: HeadReader,
     settings: PeerSettings,
     /// The open streams, by number.
-    streams: Vec<Stream<S>>,
+    streams: Vec<H2Stream<S>>,
     /// The stream that sends first in the next round.
     turn: usize,
     /// The last stream of the peer.
@@ -281,7 +281,7 @@ impl<S: Service> Talk<S> {
             }
             Ok(head) => {
                 let place = (block.stream, self.peer, self.settings.window);
-                self.streams.push(Stream::open(inner, cx, place, head, !block.is_last));
+                self.streams.push(H2Stream::open(inner, cx, place, head, !block.is_last));
                 Ok(())
             }
             Err(None) => {
@@ -561,7 +561,7 @@ impl<S: Service> Talk<S> {
 
     /// The next step, and its deadline.
     fn answer(&mut self, cx: &Cx<'_, S::State>, used: usize, out: &mut Out) -> Step<S::Job> {
-        out.note_kept(self.streams.iter().map(Stream::held).sum());
+        out.note_kept(self.streams.iter().map(H2Stream::held).sum());
         let is_over = match self.end {
             Some(End::Broken) => true,
             Some(End::Eof) => self.streams.is_empty(),
