@@ -41,6 +41,7 @@ pub mod signal;
 pub mod socket;
 pub mod sockstat;
 pub mod splice;
+pub mod task;
 pub mod thread;
 pub mod timerfd;
 pub mod udp;

@@ -44,6 +44,9 @@ pub const PREFORK: Arm = Arm { flags: "--engine prefork", crowd: 16, is_blocking
 pub const COROUTINE: Arm =
     Arm { flags: "--engine coroutine --stack 65536", workers: Some(2), ..LOOP };
 
+/// Two runtimes with a listener each.
+pub const TOKIO_LOCAL: Arm = Arm { flags: "--engine tokio-local", workers: Some(2), ..LOOP };
+
 /// Eight threads that lead in turn.
 pub const LEADER: Arm = Arm { flags: "--engine leader", workers: Some(8), ..LOOP };
 
@@ -197,6 +200,11 @@ impl Arm {
         !self.is_blocking && !self.is_hybrid() && !self.has("coroutine") && !self.has("leader")
     }
 
+    /// Whether each worker has an async runtime.
+    pub fn is_runtime(&self) -> bool {
+        self.has("tokio-local")
+    }
+
     /// Whether its workers share their sessions.
     pub fn is_port(&self) -> bool {
         self.has("port")
@@ -220,7 +228,7 @@ impl Arm {
 
     /// Whether sessions get edge-triggered events.
     pub fn is_edge(&self) -> bool {
-        self.has("--edge") || self.has("coroutine")
+        ["--edge", "coroutine", "tokio-local"].iter().any(|word| self.has(word))
     }
 
     /// The number of clients that it serves at once, at most `wished`.

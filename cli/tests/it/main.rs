@@ -284,6 +284,8 @@ mount! {
     prefork_spare = PREFORK_SPARE: crowd, spare;
     coroutine = COROUTINE: every, waits, crowd, loops, calls, hoard, private, aided, hiring,
         overload;
+    tokio_local = TOKIO_LOCAL: every, waits, crowd, loops, calls, hoard, private, aided, hiring,
+        overload;
     leader = LEADER: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

@@ -73,6 +73,8 @@ pub enum Wait {
     Epoll,
     /// Blocking calls on a coroutine for each connection, resumed by `epoll(7)`.
     Coroutine,
+    /// A task for each connection on a runtime of tokio in each worker.
+    TokioLocal,
     /// Completion by `io_uring(7)`.
     Uring,
     /// Threads that serve ready connections, and an epoll in which all others are parked.
@@ -157,6 +159,7 @@ words!(
     Poll = "poll",
     Epoll = "epoll",
     Coroutine = "coroutine",
+    TokioLocal = "tokio-local",
     Uring = "uring",
     Parked = "parked",
     Leader = "leader",

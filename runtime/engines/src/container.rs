@@ -113,9 +113,7 @@ fn carrier(shape: &Shape) -> Carrier {
         _ if shape.knobs.overload.governor == Mode::Off => Carrier::Unwatched,
         Wait::Blocking => Carrier::Thread,
         Wait::Parked | Wait::Leader => Carrier::Pool,
-        Wait::Select | Wait::Poll | Wait::Epoll | Wait::Coroutine | Wait::Uring | Wait::Port => {
-            Carrier::Loop
-        }
+        _ => Carrier::Loop,
     }
 }
 

@@ -187,6 +187,16 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
+        "tokio-local",
+        (Container::Threads, Accept::Reuseport, Wait::TokioLocal),
+        WorkerCount::Cores,
+        [
+            "nothing; deadlines are kept to the millisecond",
+            "wait/tokio_local.rs",
+            "a task for each client, a runtime and a listener for each core (tokio)",
+        ],
+    ),
+    preset(
         "uring",
         (Container::Threads, Accept::Reuseport, Wait::Uring),
         WorkerCount::Cores,

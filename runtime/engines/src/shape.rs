@@ -118,7 +118,9 @@ impl Shape {
         match self.wait {
             Wait::Blocking | Wait::Coroutine | Wait::Parked | Wait::Leader => false,
             Wait::Port => true,
-            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => self.workers == 1,
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::TokioLocal | Wait::Uring => {
+                self.workers == 1
+            }
         }
     }
 

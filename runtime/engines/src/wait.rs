@@ -14,6 +14,7 @@ pub mod parked;
 pub mod poll;
 pub mod port;
 pub mod select;
+pub mod tokio_local;
 pub mod uring;
 
 use crate::axes::Wait;
@@ -35,6 +36,7 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Poll => Box::new(Readiness::<poll::Waiter>::new()),
         Wait::Epoll => Box::new(Readiness::<epoll::Waiter>::new()),
         Wait::Coroutine => Box::new(coroutine::Coroutines),
+        Wait::TokioLocal => Box::new(tokio_local::LocalRuntimes),
         Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)

@@ -98,7 +98,7 @@ const RUNTIMES: &[&str] = &[
     "embassy-executor",
 ];
 /// The members that may use one: foreign servers are async.
-const RUNTIME_USERS: &[&str] = &["peers"];
+const RUNTIME_USERS: &[&str] = &["engines", "peers"];
 
 /// Crates where bytes and `now` go in, and bytes and a deadline come out.
 const SANS_IO: &[&str] = &[

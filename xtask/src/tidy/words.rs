@@ -12,8 +12,8 @@ const FAULT: &str = concat!("FIX", "ME");
 /// Beginnings of paths that exist on one machine only.
 const PRIVATE: &[&str] = &["home", "root", "work", "farm", "Users"];
 
-/// `unsafe` is in `sys` and `memory`; elsewhere only as `unsafe impl Share` (and its trait), and
-/// for the proof that a worker is dead.
+/// `unsafe` is in `sys` and `memory`; elsewhere only as `unsafe impl Share` (and its trait), for the
+/// proof that a worker is dead, and where a descriptor is registered with a runtime's reactor.
 pub(super) fn no_unsafe(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let checked = |path: &str| !UNSAFE_USERS.iter().any(|folder| path.starts_with(folder));
@@ -24,7 +24,8 @@ pub(super) fn no_unsafe(tree: &Tree) -> Vec<Finding> {
             let is_share = head.starts_with("impl") && words(head, "Share").next().is_some();
             let is_trait = head.starts_with("trait Share") || head.starts_with("pub trait Share");
             let is_proof = head.contains("-> Dead") || rest.starts_with("{ Dead::sworn(");
-            if !is_share && !is_trait && !is_proof {
+            let is_reactor = rest.starts_with("{ AsyncFd::register");
+            if !is_share && !is_trait && !is_proof && !is_reactor {
                 let what = format!("`unsafe` belongs into {UNSAFE_USERS:?}, or to `impl Share`");
                 let line = line_of(&file.code, at);
                 found.push(Finding { path: file.path.clone(), line, what });

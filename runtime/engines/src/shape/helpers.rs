@@ -13,10 +13,7 @@ const HELPERS_MAX: usize = 1024;
 impl Shape {
     /// Whether a worker must not block, because it has many sessions.
     pub fn has_loops(&self) -> bool {
-        match self.wait {
-            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Coroutine | Wait::Uring => true,
-            Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port => false,
-        }
+        !matches!(self.wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port)
     }
 
     /// The number of helpers that run offloaded jobs for each worker; 0: each worker runs them in

@@ -1,6 +1,6 @@
 //! A completion port: never more threads step than there are tokens; a blocked thread lets another
 //! run; messages between sessions arrive whole and in order; and a panic ends only its own session,
-//! as on a coroutine.
+//! as on a coroutine and in a task.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -269,10 +269,12 @@ fn a_session_that_panics_ends_alone() {
         }
         others.iter_mut().for_each(|client| assert_eq!(client.ask("hm"), "what"));
     };
-    let coroutines = |shape: &mut Shape| {
-        *shape = Shape { workers: 1, ..Shape::preset("coroutine", 2).expect("a preset") };
-    };
-    for tune in [&|_: &mut Shape| (), &coroutines] as [&dyn Fn(&mut Shape); 2] {
+    for engine in ["port", "coroutine", "tokio-local"] {
+        let tune = |shape: &mut Shape| {
+            if engine != "port" {
+                *shape = Shape { workers: 1, ..Shape::preset(engine, 2).expect("a preset") };
+            }
+        };
         if let Some(report) = check(&service, (3, 2), tune, visit) {
             assert_eq!((report.accepted, report.replaced, report.forced), (8, 0, false));
         }

@@ -78,24 +78,24 @@ impl BlockingCalls for ThreadCalls<'_> {
     const LONGEST: Duration = WAIT;
     const IS_SHARED: bool = false;
 
-    #[inline]
+    #[inline(always)]
     fn kept(&mut self) -> impl DerefMut<Target = Kept> {
         &mut *self.kept
     }
 
-    #[inline]
+    #[inline(always)]
     fn now(&self, context: &WorkerContext<'_>) -> Instant {
         context.now()
     }
 
-    #[inline]
+    #[inline(always)]
     fn resumed(&self, context: &WorkerContext<'_>) -> Instant {
         let now = context.now();
         context.turn(now);
         now
     }
 
-    #[inline]
+    #[inline(always)]
     fn rest(&self, context: &WorkerContext<'_>, doing: Doing) {
         context.rest(doing);
     }
@@ -104,7 +104,7 @@ impl BlockingCalls for ThreadCalls<'_> {
         context.is_awaited()
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, fd: &OwnedFd, timeout: Option<Duration>) -> io::Result<Received> {
         // A timeout of zero would mean "forever" (socket(7), SO_RCVTIMEO).
         let timeout = timeout.map_or(self.timeout, |it| it.max(Duration::from_micros(1)));
@@ -119,7 +119,7 @@ impl BlockingCalls for ThreadCalls<'_> {
         std::thread::sleep(time);
     }
 
-    #[inline]
+    #[inline(always)]
     fn await_room(&mut self, _sent: Sent) {}
 
     fn work(&mut self, context: &WorkerContext<'_>, _id: SessionId, job: Value) -> Option<Value> {
