@@ -12,8 +12,8 @@ const FAULT: &str = concat!("FIX", "ME");
 /// Beginnings of paths that exist on one machine only.
 const PRIVATE: &[&str] = &["home", "root", "work", "farm", "Users"];
 
-/// `unsafe` is in `sys` and `memory`; elsewhere only as `unsafe impl Share` (and its trait), for the
-/// proof that a worker is dead, and where a descriptor is registered with a runtime's reactor.
+/// `unsafe` is in `sys` and `memory`; elsewhere only as `unsafe impl Share` (and its trait), for
+/// the proof that a worker is dead, and where a descriptor is registered with a reactor.
 pub(super) fn no_unsafe(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let checked = |path: &str| !UNSAFE_USERS.iter().any(|folder| path.starts_with(folder));

@@ -260,9 +260,9 @@ impl<'a> Worker<'a> {
         scope: &Scope<'s>,
         (fd, peer): Arrival,
     ) {
-        // SAFETY: the descriptor stays open while it is registered. Its connection lies in the table,
-        // from which only its task takes it, after that has dropped the registration; and the
-        // tasks of a worker are dropped before its table.
+        // SAFETY: the descriptor stays open while it is registered. Its connection lies in the
+        // table, from which only its task takes it, after that has dropped the registration; and
+        // the tasks of a worker are dropped before its table.
         let watched: Result<AsyncFd<RawFd>, _> = unsafe { AsyncFd::register(fd.as_raw_fd()) };
         let mut at = event_loop.open(fd, peer, Seat::default());
         let id = at.cx.me;
