@@ -40,7 +40,7 @@ fn websockets_where_there_are_none() {
 #[test]
 fn unknown_words() {
     check_refused("--engine epol", &["`epol`", "iterative", "prefork", "epoll", "uring"]);
-    check_refused("--wait select2", &["select2", "select, poll, epoll, uring"]);
+    check_refused("--wait select2", &["select2", "select, poll, epoll, coroutine"]);
     check_refused("--container fork", &["fork", "solo, helped, thread-per", "threads, processes"]);
     check_refused("--framing fixed", &["fixed"]);
     check_refused("--index tree", &["--index expects one of hash", "red-black", "`tree`"]);

@@ -67,7 +67,7 @@ fn workers(preset: &Preset) -> String {
         WorkerCount::Fixed(count) => count.to_string(),
         WorkerCount::Cores => "one a core".into(),
         WorkerCount::TwiceCores => "two a core".into(),
-        WorkerCount::Connections => "one a connection".into(),
+        WorkerCount::Connections => "per client".into(),
     }
 }
 
@@ -105,11 +105,11 @@ fn space() -> String {
     for &container in Container::ALL {
         let mut rows = ruled();
         rows.set_content_arrangement(ContentArrangement::Disabled);
-        let heads = Wait::ALL.iter().map(Wait::to_string);
-        rows.set_header(std::iter::once("accept".to_owned()).chain(heads));
-        for &accept in Accept::ALL {
-            let mut cells = vec![accept.to_string()];
-            for &wait in Wait::ALL {
+        let heads = Accept::ALL.iter().map(Accept::to_string);
+        rows.set_header(std::iter::once("wait".to_owned()).chain(heads));
+        for &wait in Wait::ALL {
+            let mut cells = vec![wait.to_string()];
+            for &accept in Accept::ALL {
                 cells.push(match conflict(container, accept, wait) {
                     None => name(container, accept, wait).unwrap_or("yes").to_owned(),
                     Some(reason) => {

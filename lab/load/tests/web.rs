@@ -275,5 +275,5 @@ fn too_many_kinds_are_refused() {
     plan.workload = Workload::Http(HttpOptions::get("a", paths, 1));
     (plan.settings.detailed, plan.threads, plan.settings.connections) = (true, 2, 2);
     let failure = load::run(&plan).expect_err("80,000 kinds").to_string();
-    assert!(failure.contains("at most 65535") && failure.contains("fewer threads"), "{failure}");
+    assert!(failure.contains("at most 16384") && failure.contains("fewer threads"), "{failure}");
 }

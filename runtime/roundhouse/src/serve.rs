@@ -128,7 +128,7 @@ impl<S: Service + Send + 'static> Server<S> {
     /// ```no_run
     /// use roundhouse::prelude::*;
     ///
-    /// let service = routes().get("/", |_, _| "hello").service();
+    /// let service = routes::<()>().get("/", |_, _| "hello").service();
     /// Server::new(service).http2().run()?;
     /// # Ok::<(), roundhouse::Fault>(())
     /// ```

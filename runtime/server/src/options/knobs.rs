@@ -86,7 +86,7 @@ impl KnobArgs {
 /// A value of a row that is not its default.
 #[cfg(test)]
 pub fn other(row: &SettingRow<Knobs>) -> String {
-    let values = ["9s", "7", "64", "on", "off", "damped", "once", "call", "-clamp"];
+    let values = ["9s", "7", "64", "on", "off", "damped", "once", "call", "-clamp", "100000"];
     let fits = |text: &&&str| {
         let mut knobs = Knobs::default();
         (row.set)(&mut knobs, text).is_ok() && knobs != Knobs::default()
