@@ -31,7 +31,8 @@ pub const WINDOW: u32 = 65_535;
 pub const WINDOW_MAX: i64 = (1 << 31) - 1;
 
 /// The kind of a frame (section 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::TryFrom)]
+#[try_from(repr)]
 #[repr(u8)]
 pub enum Kind {
     /// A piece of a body.
@@ -146,29 +147,7 @@ pub fn next(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, Code> {
     }
     let Some(payload) = rest.get(..len) else { return Ok(None) };
     let stream = u32::from_be_bytes([d, e, f, g]) & 0x7fff_ffff;
-    Ok(Some((Frame { kind: Kind::of(kind), flags, stream, payload }, FRAME_HEAD + len)))
-}
-
-impl Kind {
-    fn of(number: u8) -> Option<Kind> {
-        use Kind::{
-            Continuation, Data, GoAway, Headers, Ping, Priority, PushPromise, Reset, Settings,
-            WindowUpdate,
-        };
-        let all = [
-            Data,
-            Headers,
-            Priority,
-            Reset,
-            Settings,
-            PushPromise,
-            Ping,
-            GoAway,
-            WindowUpdate,
-            Continuation,
-        ];
-        all.get(usize::from(number)).copied()
-    }
+    Ok(Some((Frame { kind: Kind::try_from(kind).ok(), flags, stream, payload }, FRAME_HEAD + len)))
 }
 
 impl<'a> Frame<'a> {

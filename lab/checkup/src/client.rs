@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use load::script::{WholeReply, whole_reply};
 use load::tls::Stream;
 
 use crate::speech::Speech;
@@ -100,31 +101,11 @@ impl Client {
     }
 }
 
-/// The first whole reply of HTTP in `bytes`: an interim one (1xx) is skipped.
+/// The first whole reply of HTTP in `bytes`; interim ones (1xx) before it belong to it.
 pub(crate) fn http(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<Reply> {
-    let mut at = 0;
-    loop {
-        let rest = &bytes[at..];
-        let end = rest.windows(4).position(|part| part == b"\r\n\r\n").map(|start| start + 4)?;
-        let head = String::from_utf8_lossy(&rest[..end]).into_owned();
-        let status: u16 = head.split(' ').nth(1)?.get(..3)?.parse().ok()?;
-        if (100..200).contains(&status) && status != 101 {
-            at += end;
-            continue;
-        }
-        let field = |name: &str| field(&head, name);
-        let says_close = field("connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
-        let stays = field("connection").is_some_and(|it| it.eq_ignore_ascii_case("keep-alive"));
-        let body = &rest[end..];
-        let len = match field("content-length").and_then(|it| it.parse::<usize>().ok()) {
-            _ if is_head || matches!(status, 204 | 304) => Some(0),
-            _ if field("transfer-encoding").is_some() => chunked(body),
-            Some(len) => (body.len() >= len).then_some(len),
-            None => is_closed.then_some(body.len()),
-        }?;
-        let closes = says_close || (head.starts_with("HTTP/1.0") && !stays);
-        return Some(Reply { status, head, len: at + end + len, closes });
-    }
+    let WholeReply { status, head, end, closes } = whole_reply(bytes, is_head, is_closed)?;
+    let head = String::from_utf8_lossy(&bytes[head.0..head.1]).into_owned();
+    Some(Reply { status, head, len: end, closes })
 }
 
 /// The value of a field of a head.
@@ -133,29 +114,6 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
         let (key, value) = line.split_once(':')?;
         key.eq_ignore_ascii_case(name).then(|| value.trim())
     })
-}
-
-/// The length of a chunked body, once it is whole (RFC 9112 section 7.1).
-fn chunked(body: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    loop {
-        let line = body.get(at..)?.windows(2).position(|part| part == b"\r\n")?;
-        let size = String::from_utf8_lossy(&body[at..at + line]);
-        let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
-        at += line + 2;
-        if size == 0 {
-            let trailer = body.get(at..)?;
-            if trailer.starts_with(b"\r\n") {
-                return Some(at + 2);
-            }
-            let end = trailer.windows(4).position(|part| part == b"\r\n\r\n")?;
-            return Some(at + end + 4);
-        }
-        at = at.checked_add(size)?.checked_add(2)?;
-        if body.len() < at {
-            return None;
-        }
-    }
 }
 
 #[cfg(test)]

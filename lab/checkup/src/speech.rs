@@ -38,7 +38,6 @@ pub(crate) struct Speech {
     pub(crate) stays: bool,
     /// The head of the first reply of HTTP.
     pub(crate) first: String,
-    terminator: Vec<u8>,
 }
 
 impl Speech {
@@ -83,7 +82,6 @@ impl Speech {
             request: Vec::new(),
             stays: false,
             first: String::new(),
-            terminator: b"\n".to_vec(),
         }
     }
 
@@ -121,7 +119,7 @@ impl Speech {
         }
         self.workload = Workload::Line(LineOptions {
             requests: vec![self.request.clone()],
-            terminator: self.terminator.clone(),
+            terminator: b"\n".to_vec(),
             terminators: 1,
             prefix: bytes(&flag("--expect-prefix").unwrap_or_default())?,
         });
@@ -157,10 +155,7 @@ impl Speech {
             Kind::Plain => return None,
             Kind::Http => return client::http(bytes, false, is_closed),
             Kind::Stock => Decoder::new(Framing::Line).next(bytes, Shape::Block)?.used,
-            Kind::Line => {
-                let end = self.terminator.len();
-                bytes.windows(end).position(|part| part == self.terminator)? + end
-            }
+            Kind::Line => bytes.iter().position(|byte| *byte == b'\n')? + 1,
         };
         let head = String::from_utf8_lossy(&bytes[..len]).into_owned();
         Some(Reply { status: 0, head, len, closes: false })

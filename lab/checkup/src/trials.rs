@@ -1,7 +1,7 @@
 //! The table of trials, and how one of them is made.
 //!
 //! A trial is a row: section, name, the question, what it needs, the time that it may take, the
-//! act. The cases of HTTP stand in a table of their own (`trials/http.rs`) and become rows here. A
+//! act. The cases of HTTP stand in a separate table (`trials/http.rs`) and become rows here. A
 //! finding that may come from noise of the machine is made again: it stands if two of three tries
 //! find it. After each act a new client must be served; if none is, that is a fault of this trial,
 //! and a server of ours is started again for the next.
@@ -249,7 +249,9 @@ fn once(trial: &Trial, stand: &mut Stand) -> Finding {
         Act::Http(case) => http::run(case, stand),
     }
     .unwrap_or_else(|why| Finding::untried(&why));
-    if let Err(why) = stand.is_well() {
+    let is_well = stand.is_well();
+    let is_silent = is_well.is_err();
+    if let Err(why) = is_well {
         finding.judgement = Judgement::Fault;
         finding.evidence = [finding.evidence, why].join("; ").trim_start_matches("; ").to_owned();
         finding.reason = "a client that does nothing wrong gets no reply".to_owned();
@@ -257,7 +259,7 @@ fn once(trial: &Trial, stand: &mut Stand) -> Finding {
     }
     if let Err(why) = stand.life.start() {
         stand.gone = Some(format!("the server cannot be started again: {why}"));
-    } else if !stand.life.is_ours() && finding.evidence.contains("a new client gets no reply") {
+    } else if !stand.life.is_ours() && is_silent {
         stand.gone = Some(format!("the server answers no more after {}", trial.name));
     }
     finding

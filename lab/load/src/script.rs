@@ -16,7 +16,9 @@ mod receipts;
 mod stock;
 
 pub use echo::Echo;
-pub use http::{Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, har, urls};
+pub use http::{
+    Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, WholeReply, har, urls, whole_reply,
+};
 pub use line::{Line, LineOptions};
 pub use receipts::{ReceiptFile, Receipts};
 pub use stock::{SHOW, Stock, StockOptions};

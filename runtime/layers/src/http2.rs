@@ -108,10 +108,9 @@ impl<S: Service> Http2<S> {
 }
 
 impl<S: Service + 'static> Service for Http2<S> {
-    type State = S::State;
+    inner_service!();
+
     type Session = Session<S>;
-    type Job = S::Job;
-    type Outcome = S::Outcome;
 
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
@@ -120,14 +119,6 @@ impl<S: Service + 'static> Service for Http2<S> {
 
     fn patience(&self) -> Option<Duration> {
         Some(self.inner.patience().map_or(PREFACE_TIME, |it| it.min(PREFACE_TIME)))
-    }
-
-    fn refuses(&self) -> bool {
-        self.inner.refuses()
-    }
-
-    fn keeps_state(&self) -> bool {
-        self.inner.keeps_state()
     }
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
@@ -149,10 +140,6 @@ impl<S: Service + 'static> Service for Http2<S> {
         }
     }
 
-    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
-        self.inner.work(state, job)
-    }
-
     fn push(
         &self,
         cx: &Cx<'_, S::State>,
@@ -172,9 +159,5 @@ impl<S: Service + 'static> Service for Http2<S> {
             Stage::One(inner) => self.inner.close(cx, inner, why),
             Stage::Two(talk) => talk.close(&self.inner, cx, why),
         }
-    }
-
-    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(cx)
     }
 }

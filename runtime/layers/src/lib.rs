@@ -11,6 +11,31 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+/// The part of a layer's [`seam::Service`] that is the inner service's.
+macro_rules! inner_service {
+    () => {
+        type State = S::State;
+        type Job = S::Job;
+        type Outcome = S::Outcome;
+
+        fn refuses(&self) -> bool {
+            self.inner.refuses()
+        }
+
+        fn keeps_state(&self) -> bool {
+            self.inner.keeps_state()
+        }
+
+        fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
+            self.inner.work(state, job)
+        }
+
+        fn tick(&self, cx: &seam::Cx<'_, S::State>) -> Option<seam::Instant> {
+            self.inner.tick(cx)
+        }
+    };
+}
+
 pub mod http2;
 pub mod proxy;
 mod site_names;

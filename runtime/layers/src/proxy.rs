@@ -71,22 +71,13 @@ impl<S: Service> Proxied<S> {
 }
 
 impl<S: Service> Service for Proxied<S> {
-    type State = S::State;
+    inner_service!();
+
     type Session = Session<S::Session>;
-    type Job = S::Job;
-    type Outcome = S::Outcome;
 
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         Limits { input_max: limits.input_max.max(proxy::HEADER_MAX), ..limits }
-    }
-
-    fn refuses(&self) -> bool {
-        self.inner.refuses()
-    }
-
-    fn keeps_state(&self) -> bool {
-        self.inner.keeps_state()
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -126,10 +117,6 @@ impl<S: Service> Service for Proxied<S> {
         }
     }
 
-    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
-        self.inner.work(state, job)
-    }
-
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S::Session>, why: Closed) {
         match session {
             Session::Open(inner) => self.inner.close(cx, inner, why),
@@ -137,9 +124,5 @@ impl<S: Service> Service for Proxied<S> {
             // A health check may connect and leave.
             Session::Owed(.., false) => {}
         }
-    }
-
-    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(cx)
     }
 }

@@ -73,22 +73,13 @@ struct Talk<S: Service> {
 }
 
 impl<S: Service + 'static> Service for Tls<S> {
-    type State = S::State;
+    inner_service!();
+
     type Session = Session<S>;
-    type Job = S::Job;
-    type Outcome = S::Outcome;
 
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         Limits { input_max: limits.input_max.max(INPUT_MIN), ..limits }
-    }
-
-    fn refuses(&self) -> bool {
-        self.inner.refuses()
-    }
-
-    fn keeps_state(&self) -> bool {
-        self.inner.keeps_state()
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -147,10 +138,6 @@ impl<S: Service + 'static> Service for Tls<S> {
         Ok(())
     }
 
-    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
-        self.inner.work(state, job)
-    }
-
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
         if let Some(mut conn) = session.0.and_then(|talk| talk.conn) {
             if !conn.wants().close {
@@ -158,10 +145,6 @@ impl<S: Service + 'static> Service for Tls<S> {
             }
             conn.close(&self.inner, cx);
         }
-    }
-
-    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(cx)
     }
 }
 

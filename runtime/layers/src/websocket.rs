@@ -63,23 +63,14 @@ struct Talk<S: Service> {
 }
 
 impl<S: Service + 'static> Service for WebSocket<S> {
-    type State = S::State;
+    inner_service!();
+
     type Session = Session<S>;
-    type Job = S::Job;
-    type Outcome = S::Outcome;
 
     fn limits(&self) -> Limits {
         let limits = self.inner.limits();
         let head_max = http::Limits::default().head_max;
         Limits { input_max: (limits.input_max + HEAD_MAX).max(head_max), ..limits }
-    }
-
-    fn refuses(&self) -> bool {
-        self.inner.refuses()
-    }
-
-    fn keeps_state(&self) -> bool {
-        self.inner.keeps_state()
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -147,10 +138,6 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         Ok(())
     }
 
-    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
-        self.inner.work(state, job)
-    }
-
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
         if let Stage::Talking(mut talk) = session.0 {
             talk.conn.out().landed(talk.framed);
@@ -159,10 +146,6 @@ impl<S: Service + 'static> Service for WebSocket<S> {
             }
             talk.conn.close(&self.inner, cx);
         }
-    }
-
-    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(cx)
     }
 }
 

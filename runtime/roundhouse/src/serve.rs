@@ -22,8 +22,8 @@ use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
 use engines::{
-    Admin, Assets, Control, Fault, Handover, Host, Refused, Renew, Report, Shape, Started,
-    StateStore,
+    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Refused, Renew, Report, Shape,
+    Started, StateStore,
 };
 use memory::Region;
 use seam::{Service, Share};
@@ -402,7 +402,7 @@ impl<S: Service + Send + 'static> Server<S> {
         };
         let server = engines::Server { service, state, host };
         let admin = Admin { renew, ..Admin::default() };
-        engines::run(&server, shape, &mut End::default(), admin, ready)
+        engines::run(&server, shape, &mut NoStateStore, admin, ready)
     }
 
     fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {

@@ -17,6 +17,9 @@ pub enum BadRequest {
     /// A pseudo field is unknown, missing, doubled, or comes late.
     #[display("expected :method, :scheme and :path once, before all other fields")]
     Pseudo,
+    /// A path does not begin with a slash, so it could name another host (section 8.3.1).
+    #[display("expected a path that begins with /, or * alone")]
+    Path,
     /// A name has a capital letter or a byte that no name has.
     #[display("expected the name of a field in small letters")]
     Name,
@@ -187,6 +190,9 @@ impl Fields {
         if self.method.is_empty() || is_connect == has_target {
             return Err(BadRequest::Pseudo);
         }
+        if !(is_connect || self.path.starts_with(b"/") || self.path == b"*") {
+            return Err(BadRequest::Path);
+        }
         // The authority takes the place of Host (section 8.3.1); another Host would be a doubt.
         let host = self.host.unwrap_or_default();
         if !self.authority.is_empty() && !host.is_empty() && host != self.authority {
@@ -298,6 +304,11 @@ mod tests {
         check(&[("content-length", "+1")], true, BadRequest::Length);
         check(&[("content-length", "1"), ("content-length", "1")], true, BadRequest::Length);
         check(&[("content-length", "1")], false, BadRequest::Length);
+        for path in ["http://evil/", "a", "*/", "//"] {
+            let all = [(":method", "GET"), (":scheme", "http"), (":path", path)];
+            let head = HeadReader::default().request(&block(&all), false, 1000).unwrap();
+            assert_eq!(head.is_ok(), path == "//", "{path}: {head:?}");
+        }
         let connect = block(&[(":method", "CONNECT"), (":authority", "a:1")]);
         let head = HeadReader::default().request(&connect, true, 1000).unwrap().unwrap();
         assert!(head.text.starts_with(b"CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n"));

@@ -55,8 +55,8 @@ pub(super) fn request(stand: &mut Stand) -> Result<Finding, String> {
     let faults = faults(stand).saturating_sub(before) as f64 / full.requests_total.max(1) as f64;
     let (one, many) = (cpu(&alone)?, cpu(&full)?);
     let switches = |report: &Report| {
-        let finding = report.server.as_ref().and_then(|it| it.switches_per_request);
-        words::or_none(finding, words::rate)
+        let count = report.server.as_ref().and_then(|it| it.switches_per_request);
+        words::or_none(count, words::rate)
     };
     let evidence = format!(
         "{} of CPU time at depth 1, {} with {MANY} clients; {} and {} context switches, {} page \

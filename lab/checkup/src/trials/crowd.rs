@@ -105,19 +105,15 @@ pub(super) fn slow(stand: &mut Stand) -> Result<Finding, String> {
 pub(super) fn bytes(stand: &mut Stand) -> Result<Finding, String> {
     const CLIENTS: usize = 8;
     let calm = stand.calm()?;
-    // A TLS record for each byte would be slower than the time allows.
-    let request: Vec<u8> = stand.speech.request.clone();
-    let gap = stand.span(1.5) / (request.len() as u32).max(1);
-    let (place, is_over) = (&*stand, AtomicBool::new(false));
+    let place = &*stand;
+    let request = &place.speech.request;
+    let gap = place.span(1.5) / (request.len() as u32).max(1);
     let (health, answered) = thread::scope(|scope| {
         let slow = || -> std::io::Result<()> {
             let mut client = place.connect()?;
             for byte in request.chunks(1) {
                 client.send(byte)?;
                 thread::sleep(gap.min(Duration::from_millis(20)));
-                if is_over.load(Ordering::Relaxed) {
-                    break;
-                }
             }
             client.reply(&place.speech, STARVED).map(drop)
         };

@@ -98,21 +98,21 @@ pub(super) fn leaks(stand: &mut Stand) -> Result<Finding, String> {
     let unseen = || "its descriptors cannot be read".to_owned();
     visits(stand)?;
     // Caches settle before the first count, and leftovers are gone before the next.
-    let settle = |stand: &Stand, most: Option<u64>| -> Result<(u64, u64), String> {
+    let settle = |stand: &Stand, most: u64| -> Result<(u64, u64), String> {
         let end = Instant::now() + STARVED;
         loop {
             thread::sleep(Duration::from_millis(100));
-            let finding = stand.holdings().ok_or_else(unseen)?;
-            if most.is_some_and(|most| finding.0 <= most) || Instant::now() > end {
-                return Ok(finding);
+            let holdings = stand.holdings().ok_or_else(unseen)?;
+            if holdings.0 <= most || Instant::now() > end {
+                return Ok(holdings);
             }
         }
     };
-    let first = settle(stand, Some(NOISE))?;
+    let first = settle(stand, 0)?;
     visits(stand)?;
-    let second = settle(stand, Some(first.0 + NOISE))?;
+    let second = settle(stand, first.0 + NOISE)?;
     visits(stand)?;
-    let third = settle(stand, Some(second.0 + NOISE))?;
+    let third = settle(stand, second.0 + NOISE)?;
     let grown = |old: u64, new: u64| new.saturating_sub(old);
     let descriptors = [grown(first.0, second.0), grown(second.0, third.0)];
     let memory = [grown(first.1, second.1), grown(second.1, third.1)];

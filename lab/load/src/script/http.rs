@@ -425,6 +425,38 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     Ok(Some(Head { length, status, body, closes, retries }))
 }
 
+/// A whole reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WholeReply {
+    /// Its status.
+    pub status: u16,
+    /// Where its head begins, behind interim replies (1xx), and where it ends.
+    pub head: (usize, usize),
+    /// Its end.
+    pub end: usize,
+    /// The server closes the connection after it.
+    pub closes: bool,
+}
+
+/// The first final reply in `bytes`, once all of it is there. `is_head`: HEAD was asked.
+/// `is_closed`: nothing follows.
+pub fn whole_reply(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<WholeReply> {
+    let mut start = 0;
+    loop {
+        let Head { length, status, mut body, closes, .. } =
+            parse(&bytes[start..], is_head).ok().flatten()?;
+        let behind = start + length;
+        if (100..200).contains(&status) && status != 101 {
+            start = behind;
+            continue;
+        }
+        let end = behind + body.take(&bytes[behind..]).ok()?;
+        let is_whole = body.is_whole() || (is_closed && matches!(body, Body::ToEnd { .. }));
+        let head = (start, behind);
+        return is_whole.then_some(WholeReply { status, head, end, closes });
+    }
+}
+
 /// The words for a server that speaks HTTP/2 only.
 const NOT_HTTP2: &str =
     "expected a reply of HTTP/1.1, found a frame of HTTP/2; let the server speak HTTP/1.1 too";

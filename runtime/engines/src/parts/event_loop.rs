@@ -22,10 +22,11 @@ use memory::{Doing, Phase};
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, SessionId};
 
 use super::admission::Admission;
-use super::connection::{Connection, Overdue};
+use super::connection::{Connection, Overdue, Sent};
 use super::deadlines::Deadlines;
 use super::table::Table;
 use super::tick::tick;
+use super::transmit::CallMode;
 use super::turn_length::TurnLength;
 use crate::context::WorkerContext;
 use crate::helpers::{Done, Helpers};
@@ -50,6 +51,30 @@ impl<X> At<'_, '_, X> {
     #[inline]
     pub fn send_bytes(&self) -> usize {
         if *self.moved < TURN_BYTES { SEND_BYTES } else { SEND_BYTES_LONG }
+    }
+
+    /// Hands out the job and sends what waits, up to a turn's limit; returns whether the socket is
+    /// full. A socket that `is_full` is not tried.
+    #[inline]
+    pub fn send(&mut self, helpers: &dyn Helpers, mut is_full: bool) -> bool {
+        let mut left = self.send_bytes();
+        let At { context, connection, cx, moved, .. } = self;
+        loop {
+            if let Some(job) = connection.conn.take_job() {
+                helpers.submit(cx.me, job);
+            }
+            if connection.conn.out().waiting() == 0 || is_full || left == 0 {
+                return is_full;
+            }
+            match connection.send(context, cx, CallMode::Nonblocking) {
+                Sent::Bytes(len) => {
+                    left = left.saturating_sub(len);
+                    **moved += len;
+                }
+                Sent::Later => is_full = true,
+                Sent::Broken => return is_full,
+            }
+        }
     }
 
     /// Ends the turn of this session: takes back its spare memory and notes when it wants to be

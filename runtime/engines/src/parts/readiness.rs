@@ -31,9 +31,8 @@ use sys::ready::{Interest, Ready};
 use sys::socket::{self, Received};
 
 use super::admission::Attempt;
-use super::connection::{Connection, Overdue, Sent};
+use super::connection::{Connection, Overdue};
 use super::event_loop::{At, EventLoop};
-use super::transmit::CallMode;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
@@ -453,7 +452,7 @@ impl<P: Poller> Mover<'_, P> {
         if at.connection.conn.looks() {
             at.connection.last_look(at.context, &at.cx, &mut self.scratch);
         }
-        self.send(at);
+        at.connection.x.blocked = at.send(self.helpers, at.connection.x.blocked);
         let wants = at.connection.conn.wants();
         let is_over = wants.close && at.connection.linger.is_none();
         if is_over && !at.connection.lingers(at.cx.now, at.context.phase()) {
@@ -477,27 +476,5 @@ impl<P: Poller> Mover<'_, P> {
         }
         at.rest(wants.wake);
         true
-    }
-
-    /// Hands out the job and sends what waits, up to a turn's limit.
-    fn send(&self, at: &mut At<'_, '_, Watch>) {
-        let mut left = at.send_bytes();
-        let At { context, connection, cx, moved, .. } = at;
-        loop {
-            if let Some(job) = connection.conn.take_job() {
-                self.helpers.submit(cx.me, job);
-            }
-            if connection.conn.out().waiting() == 0 || connection.x.blocked || left == 0 {
-                return;
-            }
-            match connection.send(context, cx, CallMode::Nonblocking) {
-                Sent::Bytes(len) => {
-                    left = left.saturating_sub(len);
-                    **moved += len;
-                }
-                Sent::Later => connection.x.blocked = true,
-                Sent::Broken => return,
-            }
-        }
     }
 }

@@ -42,6 +42,9 @@ enum End {
     Eof,
 }
 
+/// A frame was taken, or it ends the connection: with which code, and why.
+type Taken = Result<(), (Code, &'static str)>;
+
 /// A connection.
 pub struct Talk<S: Service> {
     peer: Peer,
@@ -162,7 +165,7 @@ impl<S: Service> Talk<S> {
         cx: &Cx<'_, S::State>,
         frame: &Frame<'_>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         if !self.has_settings && frame.kind != Some(Kind::Settings) {
             return Err((Code::Protocol, "expected SETTINGS first"));
         }
@@ -221,7 +224,7 @@ impl<S: Service> Talk<S> {
         cx: &Cx<'_, S::State>,
         frame: &Frame<'_>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         let (bytes, parent) = frame.content().map_err(|code| (code, "expected less padding"))?;
         if frame.stream.is_multiple_of(2) {
             return Err((Code::Protocol, "expected an odd stream"));
@@ -241,7 +244,7 @@ impl<S: Service> Talk<S> {
         cx: &Cx<'_, S::State>,
         frame: &Frame<'_>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         let Some(block) = self.block.as_mut().filter(|it| it.stream == frame.stream) else {
             return Err((Code::Protocol, "expected the rest of the head that has begun"));
         };
@@ -260,7 +263,7 @@ impl<S: Service> Talk<S> {
         cx: &Cx<'_, S::State>,
         frame: &Frame<'_>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         if !frame.has(flag::END_HEADERS) {
             return Ok(());
         }
@@ -304,7 +307,7 @@ impl<S: Service> Talk<S> {
         block: &Block,
         trailers: Result<(), BadRequest>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         let Some(stream) = self.streams.iter_mut().find(|it| it.id == block.stream) else {
             return self.late(block.stream);
         };
@@ -326,7 +329,7 @@ impl<S: Service> Talk<S> {
         cx: &Cx<'_, S::State>,
         frame: &Frame<'_>,
         out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    ) -> Taken {
         let (bytes, _) = frame.content().map_err(|code| (code, "expected less padding"))?;
         let len = frame.payload.len();
         self.input_window -= len as i64;
@@ -367,14 +370,14 @@ impl<S: Service> Talk<S> {
     }
 
     /// A frame for a stream that has ended: our reset may have crossed it.
-    fn late(&self, stream: u32) -> Result<(), (Code, &'static str)> {
+    fn late(&self, stream: u32) -> Taken {
         match self.ended.contains(&stream) {
             true => Ok(()),
             false => Err((Code::StreamClosed, "expected no frame after the end of its stream")),
         }
     }
 
-    fn set(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), (Code, &'static str)> {
+    fn set(&mut self, frame: &Frame<'_>, out: &mut Out) -> Taken {
         self.has_settings = true;
         let is_ack = frame.has(flag::ACK);
         if !frame.payload.len().is_multiple_of(6) || (is_ack && !frame.payload.is_empty()) {
@@ -392,7 +395,7 @@ impl<S: Service> Talk<S> {
         Ok(())
     }
 
-    fn widen(&mut self, frame: &Frame<'_>, out: &mut Out) -> Result<(), (Code, &'static str)> {
+    fn widen(&mut self, frame: &Frame<'_>, out: &mut Out) -> Taken {
         let (4, Some(more)) = (frame.payload.len(), frame.number()) else {
             return Err((Code::FrameSize, "expected a WINDOW_UPDATE of 4 bytes"));
         };
@@ -413,12 +416,7 @@ impl<S: Service> Talk<S> {
         widened.or_else(|code| self.refuse(frame.stream, code, out))
     }
 
-    fn reset(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-    ) -> Result<(), (Code, &'static str)> {
+    fn reset(&mut self, inner: &S, cx: &Cx<'_, S::State>, frame: &Frame<'_>) -> Taken {
         if frame.payload.len() != 4 {
             return Err((Code::FrameSize, "expected a RST_STREAM of 4 bytes"));
         }
@@ -434,7 +432,7 @@ impl<S: Service> Talk<S> {
     }
 
     /// Counts a request that the peer has spoiled.
-    fn spoil(&mut self) -> Result<(), (Code, &'static str)> {
+    fn spoil(&mut self) -> Taken {
         self.spoiled += 1;
         match self.spoiled > RESETS_MAX {
             true => Err((Code::Calm, "expected fewer requests that are not waited for")),
@@ -443,12 +441,7 @@ impl<S: Service> Talk<S> {
     }
 
     /// Ends a stream, if it is open, because of its peer.
-    fn refuse(
-        &mut self,
-        stream: u32,
-        code: Code,
-        out: &mut Out,
-    ) -> Result<(), (Code, &'static str)> {
+    fn refuse(&mut self, stream: u32, code: Code, out: &mut Out) -> Taken {
         match self.streams.iter_mut().find(|it| it.id == stream) {
             Some(stream) => stream.reset(code, out),
             None => put_reset(stream, code, out.bytes()),

@@ -12,9 +12,7 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use super::Worker;
 use super::seat::Seat;
-use crate::parts::connection::Sent;
 use crate::parts::event_loop::At;
-use crate::parts::transmit::CallMode;
 
 /// The event that a task waited for.
 enum Event<'w> {
@@ -150,7 +148,7 @@ impl Worker<'_> {
         if at.connection.conn.looks() {
             at.connection.last_look(at.context, &at.cx, &mut self.scratch.borrow_mut());
         }
-        self.send(at);
+        at.connection.x.blocked = at.send(self.helpers, at.connection.x.blocked);
         let wants = at.connection.conn.wants();
         let is_over = wants.close && at.connection.linger.is_none();
         if is_over && !at.connection.lingers(at.cx.now, at.context.phase()) {
@@ -163,28 +161,6 @@ impl Worker<'_> {
         seat.has_more = (wants.write && !seat.blocked) || wants.job;
         at.rest(wants.wake);
         true
-    }
-
-    /// Hands out the job and sends what waits, up to a turn's limit.
-    fn send(&self, at: &mut At<'_, '_, Seat>) {
-        let mut left = at.send_bytes();
-        let At { context, connection, cx, moved, .. } = at;
-        loop {
-            if let Some(job) = connection.conn.take_job() {
-                self.helpers.submit(cx.me, job);
-            }
-            if connection.conn.out().waiting() == 0 || connection.x.blocked || left == 0 {
-                return;
-            }
-            match connection.send(context, cx, CallMode::Nonblocking) {
-                Sent::Bytes(len) => {
-                    left = left.saturating_sub(len);
-                    **moved += len;
-                }
-                Sent::Later => connection.x.blocked = true,
-                Sent::Broken => return,
-            }
-        }
     }
 
     /// Ends a session in which the service has panicked; the service is not called for it again.
