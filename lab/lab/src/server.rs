@@ -358,7 +358,8 @@ fn silence(
     };
     format!(
         "expected {wanted} within {} ms, found {found}. A server takes its port by {{port}} in the \
-         command or by $PORT; a slow start needs `--boot` of `ab` and `race`, or `boot` in a plan",
+         command or by $PORT; a slow start needs `--boot` of `ab`, `race` and `checkup`, or `boot` \
+         in a plan",
         deadline.as_millis()
     )
 }
@@ -506,7 +507,7 @@ mod tests {
         check("exit 1", 5_000, "(exit 1): no message");
         check("exec sleep 60", 50, "within 50 ms, found nothing");
         check("echo hello; exec sleep 60", 500, "found `hello`");
-        check("exec sleep 60", 50, "`--boot` of `ab` and `race`");
+        check("exec sleep 60", 50, "`--boot` of `ab`, `race` and `checkup`");
     }
 
     #[test]

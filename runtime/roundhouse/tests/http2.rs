@@ -414,6 +414,9 @@ fn floods_end_the_connection() {
     put_head(1, false, &block("POST", "/length", &[]), &mut begun);
     let empty = |at| if at == 0 { begun.clone() } else { frame(Kind::Data, 0, 1, b"") };
     check("empty pieces", &empty, 3_000);
+    let padded =
+        |at| if at == 0 { begun.clone() } else { frame(Kind::Data, flag::PADDED, 1, &[0]) };
+    check("padding alone", &padded, 3_000);
     let rapid = |at: u32| {
         let mut out = get(2 * at + 1, "/endless");
         put_reset(2 * at + 1, Code::Cancel, &mut out);

@@ -42,6 +42,13 @@ enum End {
     Eof,
 }
 
+/// The surroundings of a step: the inner service, its context, and the output.
+struct Io<'p, 'c, S: Service> {
+    inner: &'p S,
+    cx: &'p Cx<'c, S::State>,
+    out: &'p mut Out,
+}
+
 /// A frame was taken, or it ends the connection: with which code, and why.
 type Taken = Result<(), (Code, &'static str)>;
 
@@ -111,14 +118,15 @@ impl<S: Service> Talk<S> {
         out: &mut Out,
     ) -> Step<S::Job> {
         let mut used = 0;
+        let io = &mut Io { inner, cx, out };
         match event {
-            Event::Bytes(input) => used = self.read(inner, cx, input, out),
+            Event::Bytes(input) => used = self.read(input, io),
             Event::Eof => self.end = Some(End::Eof),
             Event::Drain => {
-                self.leave(Code::None, "the server stops", out);
+                self.leave(Code::None, "the server stops", io);
                 self.streams.iter_mut().for_each(|stream| stream.conn.drain(inner, cx));
             }
-            Event::Deadline => self.deadline(inner, cx, out),
+            Event::Deadline => self.deadline(io),
             Event::Outcome(outcome) => {
                 // The stream may have been reset while its job was at work.
                 let id = self.working.take();
@@ -128,8 +136,8 @@ impl<S: Service> Talk<S> {
             }
             Event::Room => {}
         }
-        self.settle(inner, cx, out);
-        self.answer(cx, used, out)
+        self.settle(io);
+        self.answer(used, io)
     }
 
     pub fn close(self, inner: &S, cx: &Cx<'_, S::State>, why: Closed) {
@@ -138,20 +146,20 @@ impl<S: Service> Talk<S> {
 
     // ---- input
 
-    fn read(&mut self, inner: &S, cx: &Cx<'_, S::State>, input: &[u8], out: &mut Out) -> usize {
+    fn read(&mut self, input: &[u8], io: &mut Io<'_, '_, S>) -> usize {
         let mut used = 0;
-        while self.end.is_none() && !out.is_full() {
+        while self.end.is_none() && !io.out.is_full() {
             let frame = match http2::next(&input[used..]) {
                 Ok(None) => return used,
                 Ok(Some((frame, len))) => {
                     used += len;
-                    self.take(inner, cx, &frame, out)
+                    self.take(&frame, io)
                 }
                 Err(code) => Err((code, "expected a frame of at most 16,384 bytes")),
             };
             if let Err((code, why)) = frame {
-                cx.note(|note| note.push_str(why));
-                self.leave(code, why, out);
+                io.cx.note(|note| note.push_str(why));
+                self.leave(code, why, io);
                 self.end = Some(End::Broken);
             }
         }
@@ -159,13 +167,7 @@ impl<S: Service> Talk<S> {
         if self.end.is_some() { input.len() } else { used }
     }
 
-    fn take(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-        out: &mut Out,
-    ) -> Taken {
+    fn take(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         if !self.has_settings && frame.kind != Some(Kind::Settings) {
             return Err((Code::Protocol, "expected SETTINGS first"));
         }
@@ -184,27 +186,28 @@ impl<S: Service> Talk<S> {
         {
             return Err((Code::Protocol, "expected a frame of a stream that was begun"));
         }
+        // Padding alone brings nothing.
         let progress = matches!(frame.kind, Some(Kind::Headers | Kind::Data | Kind::Continuation))
-            && !frame.payload.is_empty();
+            && frame.content().is_ok_and(|(bytes, _)| !bytes.is_empty());
         self.idle_frames = if progress { 0 } else { self.idle_frames + 1 };
         if self.idle_frames > IDLE_FRAMES_MAX {
             return Err((Code::Calm, "expected fewer frames that bring nothing"));
         }
         match frame.kind {
-            Some(Kind::Data) => self.data(inner, cx, frame, out),
-            Some(Kind::Headers) => self.headers(inner, cx, frame, out),
-            Some(Kind::Continuation) => self.continuation(inner, cx, frame, out),
-            Some(Kind::Settings) => self.set(frame, out),
-            Some(Kind::WindowUpdate) => self.widen(frame, out),
-            Some(Kind::Reset) => self.reset(inner, cx, frame),
+            Some(Kind::Data) => self.data(frame, io),
+            Some(Kind::Headers) => self.headers(frame, io),
+            Some(Kind::Continuation) => self.continuation(frame, io),
+            Some(Kind::Settings) => self.set(frame, io),
+            Some(Kind::WindowUpdate) => self.widen(frame, io),
+            Some(Kind::Reset) => self.reset(frame, io),
             Some(Kind::Priority) => match (frame.payload.len(), frame.number()) {
                 (5, Some(parent)) if parent != frame.stream => Ok(()),
-                (5, _) => self.refuse(frame.stream, Code::Protocol, out),
-                _ => self.refuse(frame.stream, Code::FrameSize, out),
+                (5, _) => self.refuse(frame.stream, Code::Protocol, io),
+                _ => self.refuse(frame.stream, Code::FrameSize, io),
             },
             Some(Kind::Ping) if frame.payload.len() == 8 => {
                 if !frame.has(flag::ACK) {
-                    put_frame(Kind::Ping, flag::ACK, 0, frame.payload, out.bytes());
+                    put_frame(Kind::Ping, flag::ACK, 0, frame.payload, io.out.bytes());
                 }
                 Ok(())
             }
@@ -218,13 +221,7 @@ impl<S: Service> Talk<S> {
         }
     }
 
-    fn headers(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-        out: &mut Out,
-    ) -> Taken {
+    fn headers(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         let (bytes, parent) = frame.content().map_err(|code| (code, "expected less padding"))?;
         if frame.stream.is_multiple_of(2) {
             return Err((Code::Protocol, "expected an odd stream"));
@@ -235,16 +232,10 @@ impl<S: Service> Talk<S> {
         let is_last = frame.has(flag::END_STREAM);
         let block = Block { stream: frame.stream, is_last, bytes: bytes.to_vec(), frames: 0 };
         self.block = Some(block);
-        self.headed(inner, cx, frame, out)
+        self.headed(frame, io)
     }
 
-    fn continuation(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-        out: &mut Out,
-    ) -> Taken {
+    fn continuation(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         let Some(block) = self.block.as_mut().filter(|it| it.stream == frame.stream) else {
             return Err((Code::Protocol, "expected the rest of the head that has begun"));
         };
@@ -253,17 +244,11 @@ impl<S: Service> Talk<S> {
         if block.bytes.len() > BLOCK_MAX || block.frames > CONTINUATIONS_MAX {
             return Err((Code::Calm, "expected a shorter head"));
         }
-        self.headed(inner, cx, frame, out)
+        self.headed(frame, io)
     }
 
     /// Reads the head if it is complete.
-    fn headed(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-        out: &mut Out,
-    ) -> Taken {
+    fn headed(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         if !frame.has(flag::END_HEADERS) {
             return Ok(());
         }
@@ -271,7 +256,7 @@ impl<S: Service> Talk<S> {
         let broken = |code| (code, "expected a head in HPACK");
         if block.stream <= self.last {
             let trailers = self.heads.trailers(&block.bytes).map_err(broken)?;
-            return self.trailers(&block, trailers, out);
+            return self.trailers(&block, trailers, io);
         }
         let head = self.heads.request(&block.bytes, !block.is_last, HEAD_MAX).map_err(broken)?;
         self.last = block.stream;
@@ -280,23 +265,23 @@ impl<S: Service> Talk<S> {
         }
         match head {
             Ok(_) if self.streams.len() >= STREAMS_MAX => {
-                self.refuse(block.stream, Code::Refused, out)
+                self.refuse(block.stream, Code::Refused, io)
             }
             Ok(head) => {
                 let place = (block.stream, self.peer, self.settings.window);
-                self.streams.push(H2Stream::open(inner, cx, place, head, !block.is_last));
+                self.streams.push(H2Stream::open(io.inner, io.cx, place, head, !block.is_last));
                 Ok(())
             }
             Err(None) => {
                 let mut reply = Vec::new();
                 put_status(Status::HEAD_TOO_LONG.0, &mut reply);
-                put_head(block.stream, true, &reply, out.bytes());
+                put_head(block.stream, true, &reply, io.out.bytes());
                 self.forget(block.stream);
                 self.spoil()
             }
             Err(Some(bad)) => {
-                cx.note(|note| note.push_str(&bad.to_string()));
-                self.refuse(block.stream, Code::Protocol, out)
+                io.cx.note(|note| note.push_str(&bad.to_string()));
+                self.refuse(block.stream, Code::Protocol, io)
             }
         }
     }
@@ -306,7 +291,7 @@ impl<S: Service> Talk<S> {
         &mut self,
         block: &Block,
         trailers: Result<(), BadRequest>,
-        out: &mut Out,
+        io: &mut Io<'_, '_, S>,
     ) -> Taken {
         let Some(stream) = self.streams.iter_mut().find(|it| it.id == block.stream) else {
             return self.late(block.stream);
@@ -315,21 +300,15 @@ impl<S: Service> Talk<S> {
             return Ok(());
         }
         if stream.has_ended {
-            return self.refuse(block.stream, Code::StreamClosed, out);
+            return self.refuse(block.stream, Code::StreamClosed, io);
         }
         if !block.is_last || trailers.is_err() || stream.take(&[], true).is_err() {
-            return self.refuse(block.stream, Code::Protocol, out);
+            return self.refuse(block.stream, Code::Protocol, io);
         }
         Ok(())
     }
 
-    fn data(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        frame: &Frame<'_>,
-        out: &mut Out,
-    ) -> Taken {
+    fn data(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         let (bytes, _) = frame.content().map_err(|code| (code, "expected less padding"))?;
         let len = frame.payload.len();
         self.input_window -= len as i64;
@@ -346,26 +325,26 @@ impl<S: Service> Talk<S> {
             self.owed += len;
             return match stream.is_reset {
                 true => Ok(()),
-                false => self.refuse(frame.stream, Code::StreamClosed, out),
+                false => self.refuse(frame.stream, Code::StreamClosed, io),
             };
         }
         stream.input_window -= len as i64;
         if stream.input_window < 0 {
             self.owed += len;
-            return self.refuse(frame.stream, Code::FlowControl, out);
+            return self.refuse(frame.stream, Code::FlowControl, io);
         }
         // Padding is taken at once.
         let padding = len - bytes.len();
         self.owed += padding;
         stream.input_window += padding as i64;
         if padding > 0 && !is_last {
-            put_window_update(frame.stream, padding as u32, out.bytes());
+            put_window_update(frame.stream, padding as u32, io.out.bytes());
         }
         if stream.take(bytes, is_last).is_err() {
             self.owed += bytes.len();
-            return self.refuse(frame.stream, Code::Protocol, out);
+            return self.refuse(frame.stream, Code::Protocol, io);
         }
-        self.feed(inner, cx, out);
+        self.feed(io);
         Ok(())
     }
 
@@ -377,7 +356,7 @@ impl<S: Service> Talk<S> {
         }
     }
 
-    fn set(&mut self, frame: &Frame<'_>, out: &mut Out) -> Taken {
+    fn set(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         self.has_settings = true;
         let is_ack = frame.has(flag::ACK);
         if !frame.payload.len().is_multiple_of(6) || (is_ack && !frame.payload.is_empty()) {
@@ -391,11 +370,11 @@ impl<S: Service> Talk<S> {
             let why = "expected windows below 2^31";
             widen(&mut stream.window, change).map_err(|code| (code, why))?;
         }
-        put_frame(Kind::Settings, flag::ACK, 0, &[], out.bytes());
+        put_frame(Kind::Settings, flag::ACK, 0, &[], io.out.bytes());
         Ok(())
     }
 
-    fn widen(&mut self, frame: &Frame<'_>, out: &mut Out) -> Taken {
+    fn widen(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         let (4, Some(more)) = (frame.payload.len(), frame.number()) else {
             return Err((Code::FrameSize, "expected a WINDOW_UPDATE of 4 bytes"));
         };
@@ -413,10 +392,10 @@ impl<S: Service> Talk<S> {
             0 => Err(Code::Protocol),
             _ => widen(&mut stream.window, i64::from(more)),
         };
-        widened.or_else(|code| self.refuse(frame.stream, code, out))
+        widened.or_else(|code| self.refuse(frame.stream, code, io))
     }
 
-    fn reset(&mut self, inner: &S, cx: &Cx<'_, S::State>, frame: &Frame<'_>) -> Taken {
+    fn reset(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         if frame.payload.len() != 4 {
             return Err((Code::FrameSize, "expected a RST_STREAM of 4 bytes"));
         }
@@ -424,7 +403,7 @@ impl<S: Service> Talk<S> {
         if let Some(place) = place {
             let stream = self.streams.remove(place);
             self.owed += stream.owed();
-            stream.close(inner, cx, Closed::Reset);
+            stream.close(io.inner, io.cx, Closed::Reset);
             self.forget(frame.stream);
             self.spoil()?;
         }
@@ -441,10 +420,10 @@ impl<S: Service> Talk<S> {
     }
 
     /// Ends a stream, if it is open, because of its peer.
-    fn refuse(&mut self, stream: u32, code: Code, out: &mut Out) -> Taken {
+    fn refuse(&mut self, stream: u32, code: Code, io: &mut Io<'_, '_, S>) -> Taken {
         match self.streams.iter_mut().find(|it| it.id == stream) {
-            Some(stream) => stream.reset(code, out),
-            None => put_reset(stream, code, out.bytes()),
+            Some(stream) => stream.reset(code, io.out),
+            None => put_reset(stream, code, io.out.bytes()),
         }
         self.forget(stream);
         self.spoil()
@@ -463,68 +442,68 @@ impl<S: Service> Talk<S> {
     // ---- progress
 
     /// Announces the end of the connection: no new streams.
-    fn leave(&mut self, code: Code, why: &str, out: &mut Out) {
+    fn leave(&mut self, code: Code, why: &str, io: &mut Io<'_, '_, S>) {
         if self.leaves_at.is_none() || code != Code::None {
-            put_go_away(self.leaves_at.unwrap_or(self.last), code, why, out.bytes());
+            put_go_away(self.leaves_at.unwrap_or(self.last), code, why, io.out.bytes());
         }
         self.leaves_at.get_or_insert(self.last);
     }
 
-    fn deadline(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+    fn deadline(&mut self, io: &mut Io<'_, '_, S>) {
         for stream in &mut self.streams {
-            stream.conn.deadline(inner, cx);
-            if stream.blocked_since < cx.now
-                && cx.now.since(stream.blocked_since) >= WINDOW_PATIENCE
+            stream.conn.deadline(io.inner, io.cx);
+            if stream.blocked_since < io.cx.now
+                && io.cx.now.since(stream.blocked_since) >= WINDOW_PATIENCE
             {
-                stream.reset(Code::Cancel, out);
+                stream.reset(Code::Cancel, io.out);
             }
         }
-        if self.streams.is_empty() && self.idle_until <= cx.now {
-            self.leave(Code::None, "no request came", out);
+        if self.streams.is_empty() && self.idle_until <= io.cx.now {
+            self.leave(Code::None, "no request came", io);
             self.end = Some(End::Eof);
         }
     }
 
     /// Feeds bodies, and grows the windows by what was taken.
-    fn feed(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+    fn feed(&mut self, io: &mut Io<'_, '_, S>) {
         for stream in &mut self.streams {
-            let taken = stream.feed(inner, cx);
+            let taken = stream.feed(io.inner, io.cx);
             self.owed += taken;
             // The peer's window of a stream that goes on.
             if taken > 0 && !stream.has_ended {
                 stream.input_window += taken as i64;
-                put_window_update(stream.id, taken as u32, out.bytes());
+                put_window_update(stream.id, taken as u32, io.out.bytes());
             }
         }
         if self.owed >= OWED {
             self.input_window += self.owed as i64;
-            put_window_update(0, std::mem::take(&mut self.owed) as u32, out.bytes());
+            put_window_update(0, std::mem::take(&mut self.owed) as u32, io.out.bytes());
         }
     }
 
     /// Moves bodies in and replies out until nothing moves, each stream a frame at a time.
-    fn settle(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+    fn settle(&mut self, io: &mut Io<'_, '_, S>) {
         if matches!(self.end, Some(End::Broken)) {
             return;
         }
         loop {
-            self.feed(inner, cx, out);
+            self.feed(io);
             let mut moved = false;
             let count = self.streams.len();
             for step in 0..count {
-                if out.is_full() {
+                if io.out.is_full() {
                     return;
                 }
                 let stream = &mut self.streams[(self.turn + step) % count];
                 if !stream.is_over {
-                    let (sent, did) = stream.send(inner, cx, self.window, out);
+                    let (sent, did) = stream.send(io.inner, io.cx, self.window, io.out);
                     self.window -= sent as i64;
                     moved |= did;
                     self.idle_frames = if did { 0 } else { self.idle_frames };
                 }
             }
             self.turn = self.turn.wrapping_add(1);
-            self.sweep(inner, cx, out);
+            self.sweep(io);
             if !moved {
                 return;
             }
@@ -532,7 +511,7 @@ impl<S: Service> Talk<S> {
     }
 
     /// Removes the streams whose reply was sent.
-    fn sweep(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
+    fn sweep(&mut self, io: &mut Io<'_, '_, S>) {
         if !self.streams.iter().any(|stream| stream.is_over) {
             return;
         }
@@ -542,19 +521,19 @@ impl<S: Service> Talk<S> {
         for stream in over {
             if !stream.has_ended {
                 // The reply does not need the rest of the request (section 8.1).
-                put_reset(stream.id, Code::None, out.bytes());
+                put_reset(stream.id, Code::None, io.out.bytes());
                 self.forget(stream.id);
             }
             self.owed += stream.owed();
             self.spoiled = self.spoiled.saturating_sub(u32::from(!stream.is_reset));
-            stream.close(inner, cx, Closed::Service);
+            stream.close(io.inner, io.cx, Closed::Service);
         }
-        self.idle_until = cx.now + IDLE;
+        self.idle_until = io.cx.now + IDLE;
     }
 
     /// The next step, and its deadline.
-    fn answer(&mut self, cx: &Cx<'_, S::State>, used: usize, out: &mut Out) -> Step<S::Job> {
-        out.note_kept(self.streams.iter().map(H2Stream::held).sum());
+    fn answer(&mut self, used: usize, io: &mut Io<'_, '_, S>) -> Step<S::Job> {
+        io.out.note_kept(self.streams.iter().map(H2Stream::held).sum());
         let is_over = match self.end {
             Some(End::Broken) => true,
             Some(End::Eof) => self.streams.is_empty(),
@@ -578,7 +557,7 @@ impl<S: Service> Talk<S> {
                 wake = wake.min(stream.blocked_since + WINDOW_PATIENCE);
             }
         }
-        let wake = (wake != Instant::NEVER).then(|| wake.max(cx.now));
+        let wake = (wake != Instant::NEVER).then(|| wake.max(io.cx.now));
         Step { wake, ..Step::read(used) }
     }
 }
