@@ -1,11 +1,21 @@
 //! `roundhouse grade SERVER...`: tries students' stock servers.
+//!
+//! One server is tried in this process. Of a class, each server is tried by a separate process of
+//! this program, `--jobs` at a time, so that a submission can end the trials of no other one. Such
+//! a process prints its line of JSON at its end; no other program of the same user can open its
+//! output (PR_SET_DUMPABLE, prctl(2)).
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
-use grade::{Grade, GradeOptions, GradedTrial, Weights, summary};
+use grade::{Grade, GradeOptions, GradedTrial, Weights, read_trials, summary};
 use language::{eprintln, info};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sys::signal::Signal;
 
 /// Exit code if a server has fewer points than `--fail-under`.
@@ -28,12 +38,24 @@ pub struct Args {
     /// Print a line of JSON
     #[arg(long)]
     json: bool,
+    /// Print the points as a line for Autolab
+    #[arg(long, conflicts_with = "json")]
+    autolab: bool,
     /// Exit with 99 if a server has fewer points than this percentage
     #[arg(long, value_name = "PERCENT")]
     fail_under: Option<f64>,
+    /// Servers of a class that are tried at the same time [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    jobs: Option<u32>,
+    /// Add the lines to this file, and leave out the servers whose lines it holds
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Write a report for each server of a class, and the points of all as points.csv, to a folder
+    #[arg(long, value_name = "DIR")]
+    reports: Option<PathBuf>,
 }
 
-/// Tries the servers, one after the other.
+/// Tries the servers.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let weights = match &args.weights {
         Some(path) => sys::input::read_text(path, sys::input::SMALL)
@@ -41,36 +63,157 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         None => String::new(),
     };
     let mut options = args.options.clone();
-    match Weights::read(&weights, &args.only) {
-        Ok(weights) => options.weights = weights,
-        Err(usage) => {
-            eprintln!("roundhouse grade: {usage}");
-            return Ok(ExitCode::from(2));
+    let read = match &options.trials {
+        Some(path) => {
+            let text = sys::input::read_text(path, sys::input::SMALL)
+                .with_context(|| path.display().to_string())?;
+            read_trials(&text, &args.only).map(|given| options.given = given)
         }
+        None => Weights::read(&weights, &args.only).map(|weights| options.weights = weights),
+    };
+    if let Err(usage) = read {
+        eprintln!("roundhouse grade: {usage}");
+        return Ok(ExitCode::from(2));
     }
+    let is_class = args.servers.len() > 1 || args.resume.is_some() || args.reports.is_some();
+    let grades = if is_class { class(args, &options)? } else { vec![single(args, options)?] };
+    if grades.iter().all(|grade| !grade.obstacle.is_empty()) {
+        bail!("no server could be tried: {}", grades[0].obstacle);
+    }
+    let missed = args.fail_under.is_some_and(|least| grades.iter().any(|it| it.percent() < least));
+    Ok(if missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS })
+}
+
+/// Tries the one server.
+fn single(args: &Args, mut options: GradeOptions) -> Result<Grade> {
     // A shell ignores it for its background processes, and servers would inherit that.
     sys::signal::set_default(Signal::INT).context("cannot undo what a shell has arranged")?;
     sys::limits::raise_open_files(8192).context("cannot open a thousand connections")?;
     if let Err(error) = sys::netlink::isolate() {
         options.not_isolated = error.to_string();
     }
-    let is_class = args.servers.len() > 1;
-    let mut grades: Vec<Grade> = Vec::new();
-    for server in &args.servers {
-        let mut told = |row: &GradedTrial| info!("{}: {}", row.name, row.verdict);
-        let graded = grade::grade(server, &options, &mut told);
-        match is_class || args.json {
-            true => println!("{}", serde_json::to_string(&graded)?),
-            false => print!("{}", graded.text()),
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("cannot keep other programs away from the output")?;
+    let mut told = |row: &GradedTrial| info!("{}: {}", row.name, row.verdict);
+    let graded = grade::grade(&args.servers[0], &options, &mut told);
+    match args {
+        Args { json: true, .. } => println!("{}", serde_json::to_string(&graded)?),
+        Args { autolab: true, .. } => println!("{}\n{}", graded.text(), graded.autolab()),
+        _ => print!("{}", graded.text()),
+    }
+    Ok(graded)
+}
+
+/// Tries each server in a process, and prints the lines as they come, with a summary at the end.
+fn class(args: &Args, options: &GradeOptions) -> Result<Vec<Grade>> {
+    let known = match &args.resume {
+        Some(path) if path.exists() => read_lines(path)?,
+        _ => Vec::new(),
+    };
+    if let Some(folder) = &args.reports {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let is_known = |server: &Path| {
+        let name = server.display().to_string();
+        known.iter().any(|grade| grade.server == name)
+    };
+    let servers: Vec<&PathBuf> = args.servers.iter().filter(|it| !is_known(it)).collect();
+    let next = Mutex::new(servers.into_iter());
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = args.jobs.map_or(cores, |jobs| jobs as usize);
+    let all = Mutex::new(known);
+    let work = || -> Result<()> {
+        loop {
+            let Some(server) = next.lock().expect("no panic in there").next() else { break };
+            let grade = child(args, options, server)?;
+            let line = serde_json::to_string(&grade)?;
+            let mut all = all.lock().expect("no panic in there");
+            println!("{line}");
+            if let Some(path) = &args.resume {
+                append(path, &line).with_context(|| path.display().to_string())?;
+            }
+            if let Some(folder) = &args.reports {
+                let path = folder.join(report_name(server));
+                fs::write(&path, grade.text()).with_context(|| path.display().to_string())?;
+            }
+            all.push(grade);
         }
-        grades.push(graded);
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic in there"))
+    })?;
+    let grades = all.into_inner().expect("no panic in there");
+    if let Some(folder) = &args.reports {
+        let path = folder.join("points.csv");
+        let names = options.names();
+        let lines = grades.iter().map(|grade| grade.csv(&names)).collect::<String>();
+        let table = format!("server,points,of,obstacle,{}\n{lines}", names.join(","));
+        fs::write(&path, table).with_context(|| path.display().to_string())?;
     }
-    if is_class {
-        println!("{}", summary(&grades));
+    println!("{}", summary(&grades));
+    Ok(grades)
+}
+
+/// The file of a server's report: its path with `-` between the parts.
+fn report_name(server: &Path) -> String {
+    let parts = server.components().filter_map(|part| match part {
+        std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    parts.collect::<Vec<_>>().join("-") + ".txt"
+}
+
+/// The lines of an earlier class; its summary and a torn last line are left out.
+fn read_lines(path: &Path) -> Result<Vec<Grade>> {
+    let text = sys::input::read_text(path, sys::input::LARGE)
+        .with_context(|| path.display().to_string())?;
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn append(path: &Path, line: &str) -> std::io::Result<()> {
+    let mut file = fs::File::options().create(true).append(true).open(path)?;
+    std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes())
+}
+
+/// Tries a server in a process.
+fn child(args: &Args, options: &GradeOptions, server: &Path) -> Result<Grade> {
+    let mut words: Vec<OsString> =
+        ["grade", "--json", "--port", &options.port].into_iter().map(OsString::from).collect();
+    let times = [("--limit", options.limit), ("--make-limit", options.make_limit)];
+    let times = times.map(|(name, time)| format!("{name}={}ms", time.as_millis()));
+    let runs = format!("--runs={}", options.runs);
+    let framing = options.framing.map(|framing| format!("--framing={framing}"));
+    let make = options.make.as_ref().map(|target| match target.as_str() {
+        "" => "--make".to_owned(),
+        target => format!("--make={target}"),
+    });
+    let only = (!args.only.is_empty()).then(|| format!("--only={}", args.only.join(",")));
+    words.extend([framing, make, only].into_iter().flatten().map(OsString::from));
+    words.extend(times.into_iter().chain([runs]).map(OsString::from));
+    for (name, path) in [("--weights", &args.weights), ("--trials", &options.trials)] {
+        words.extend(path.iter().flat_map(|path| [name.into(), path.into()]));
     }
-    if grades.iter().all(|grade| !grade.obstacle.is_empty()) {
-        bail!("no server could be tried: {}", grades[0].obstacle);
-    }
-    let missed = args.fail_under.is_some_and(|least| grades.iter().any(|it| it.percent() < least));
-    Ok(if missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS })
+    words.extend(["--".into(), server.into()]);
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stderr(Stdio::piped());
+    let output = command.output().context("cannot start a process for a server")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let name = server.display().to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let grade = match lines[..] {
+        [line] => serde_json::from_str::<Grade>(line).ok(),
+        _ => None,
+    };
+    Ok(grade.filter(|grade| grade.server == name).unwrap_or_else(|| {
+        let why = format!(
+            "its grader printed {} lines and ended with {}: does the server kill its parent or \
+             write to its output?",
+            lines.len(),
+            output.status
+        );
+        Grade::obstacle(&name, options.sum(), why)
+    }))
 }

@@ -4,6 +4,7 @@
 //! Facts that hold under every architecture are tested under each preset of `engines::PRESETS`. The
 //! test reads that table at run time, so it covers a new engine without a change here.
 
+mod class;
 mod crowd;
 mod exits;
 mod golden;

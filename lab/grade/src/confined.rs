@@ -1,7 +1,7 @@
 //! The server under trial as a process: limited, watched, and gone at the end.
 //!
 //! It leads a process group, which a thread watches and kills at limits of time, memory, threads.
-//! Its output goes into a file of limited size, so that it never waits for a reader.
+//! Its outputs go into two files of limited size, so that it never waits for a reader.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,13 +30,16 @@ const THREADS_MAX: u64 = 4096;
 const MEMORY_MAX: u64 = 1 << 30;
 /// The unit of proc_pid_statm(5), in bytes; some kernels have larger pages.
 const PAGE: u64 = 4096;
+/// The files of a program's standard output and error.
+const OUTPUTS: [&str; 2] = ["output.txt", "errors.txt"];
 /// How often the watch looks. Each look reads a file of every process of the machine.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) struct Confined {
     child: Child,
     pub(crate) status: Option<ExitStatus>,
-    output: PathBuf,
+    /// The folder of its standard output and error.
+    outputs: PathBuf,
     /// The limit that the watch found exceeded.
     exceeded: Arc<OnceLock<String>>,
     /// The watch ends when this is dropped.
@@ -53,18 +56,18 @@ pub(crate) struct Member {
 }
 
 impl Confined {
-    /// Starts a command line in `folder`, to be killed after `time`; it writes to `output`.
+    /// Starts a command line in `folder`, to be killed after `time`; its outputs go to `outputs`.
     pub(crate) fn start(
         line: &[String],
         folder: &Path,
-        output: PathBuf,
+        outputs: &Path,
         time: Duration,
     ) -> Result<Confined, String> {
         let start = || {
-            let file = File::options().create(true).append(true).open(&output)?;
+            let open = |name| File::options().create(true).append(true).open(outputs.join(name));
             let mut command = Command::new(&line[0]);
             command.args(&line[1..]).current_dir(folder).process_group(0);
-            command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+            command.stdin(Stdio::null()).stdout(open(OUTPUTS[0])?).stderr(open(OUTPUTS[1])?);
             sys::process::end_with_parent(&mut command, sys::signal::Signal::KILL);
             let child = command.spawn()?;
             language::debug!("process {}: {}", child.id(), line.join(" "));
@@ -91,7 +94,8 @@ impl Confined {
                 }
             }
         });
-        Ok(Confined { child, status: None, output, exceeded, _watched })
+        let outputs = outputs.to_owned();
+        Ok(Confined { child, status: None, outputs, exceeded, _watched })
     }
 
     pub(crate) fn members(&self) -> Vec<Member> {
@@ -115,7 +119,8 @@ impl Confined {
         if self.is_running() {
             return None;
         }
-        let said = tail(&fs::read(&self.output).unwrap_or_default());
+        let said = OUTPUTS.map(|name| fs::read(self.outputs.join(name)).unwrap_or_default());
+        let said = last_words(&said[0], &said[1]);
         let how = match self.exceeded.get() {
             Some(limit) => format!("was killed: {limit}"),
             None => ending(self.status?, &said),
@@ -132,10 +137,16 @@ impl Drop for Confined {
     }
 }
 
-fn tail(text: &[u8]) -> String {
+/// What a program wrote last: its errors, the first of a build's before them, or else its output.
+fn last_words(output: &[u8], errors: &[u8]) -> String {
+    let text = if errors.trim_ascii().is_empty() { output } else { errors };
+    let whole = String::from_utf8_lossy(text);
+    let first = whole.lines().map(str::trim).find(|line| line.contains("error: "));
     let text = String::from_utf8_lossy(&text[text.len().saturating_sub(400)..]);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join(" / ")
+    let last = &lines[lines.len().saturating_sub(3)..];
+    let first = first.filter(|line| !last.contains(line));
+    first.into_iter().chain(last.iter().copied()).collect::<Vec<_>>().join(" / ")
 }
 
 /// An end and its usual cause.
@@ -146,6 +157,9 @@ fn ending(status: ExitStatus, said: &str) -> String {
         Some(Signal::PIPE) => ": it wrote to a client that had left; ignore SIGPIPE",
         _ if said.contains("Interrupted system call") => {
             ": a call that a signal interrupts (EINTR) must be repeated"
+        }
+        _ if ["Connection reset", "Broken pipe"].iter().any(|error| said.contains(error)) => {
+            ": the wrappers of csapp.c end the program at an error of one client"
         }
         _ => "",
     };
@@ -191,7 +205,13 @@ mod tests {
         let told = |status, said| ending(ExitStatus::from_raw(status), said);
         assert!(told(13, "").contains("killed by SIGPIPE: it wrote"));
         assert!(told(256, "accept: Interrupted system call").contains("exit code 1: a call that"));
-        assert_eq!(tail(b"1\n2\n\n 3 \n4\n"), "2 / 3 / 4");
+        assert!(told(256, "Rio_readlineb error: Connection reset by peer").contains("csapp.c"));
+        assert_eq!(last_words(b"1\n2\n\n 3 \n4\n", b"\n"), "2 / 3 / 4");
+        let build = b"a.c:3: error: no `x`\n1\n2\nmake: *** [a] Error 1\n";
+        assert_eq!(
+            last_words(b"cc a.c\n", build),
+            "a.c:3: error: no `x` / 1 / 2 / make: *** [a] Error 1"
+        );
     }
 
     #[test]

@@ -7,25 +7,31 @@
 
 mod client;
 mod confined;
+mod given;
 mod linear;
 mod market;
 mod score;
 mod stand;
 mod trials;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tools::client::detect;
 use wire::framing::Framing;
 
+pub use client::Ending;
+pub use given::{GivenTrial, read as read_trials};
 pub use score::{Grade, GradedTrial, Weights, summary};
 
+use client::Access;
 use confined::Confined;
-use market::Rows;
+use market::{Ask, Rows, Told};
 use stand::{Stand, Subject, within};
-use trials::Trial;
+use trials::{Outcome, Trial};
 
+/// The length of the course's blocks in bytes.
+const COURSE: usize = 8192;
 /// The time in which the end of a server is noticed after a client has noticed it.
 const NOTICED: Duration = Duration::from_millis(200);
 
@@ -35,10 +41,15 @@ pub struct GradeOptions {
     /// The server's arguments; the port is put at `{port}`, or at the end
     #[arg(long, default_value = "{port}", value_name = "ARG", allow_hyphen_values = true)]
     pub port: String,
-    /// How replies end: line, fixed:8192, eof, length [default: detected from the reply to `show`]
+    /// How replies end: line, fixed:8192, eof, length, or count, which is by their meaning
+    /// [default: detected from the reply to `show`]
     #[arg(long)]
-    pub framing: Option<Framing>,
-    /// Build with `make` in the server's folder first
+    pub framing: Option<Ending>,
+    /// Run each trial this often; the worst run counts
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(value_name = "N")]
+    pub runs: u32,
+    /// Build everything with `make` in the server's folder first
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(value_name = "TARGET")]
     pub make: Option<String>,
@@ -48,12 +59,55 @@ pub struct GradeOptions {
     /// The limit of all trials of a server
     #[arg(long, value_parser = wire::conf::span, default_value = "300s", value_name = "TIME")]
     pub limit: Duration,
+    /// Make the trials of this file instead: talks with a server of another protocol
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["weights", "framing"])]
+    pub trials: Option<PathBuf>,
+    /// The trials of that file.
+    #[arg(skip)]
+    pub given: Vec<GivenTrial>,
     /// The trials and their points.
     #[arg(skip)]
     pub weights: Weights,
     /// Why the server has no separate network; empty if it has one.
     #[arg(skip)]
     pub not_isolated: String,
+}
+
+/// A trial to be made: its name, its promise, its points, the limit of its time, its book.
+struct Task<'a> {
+    name: &'a str,
+    about: &'a str,
+    points: u32,
+    seconds: u64,
+    book: (u32, i64),
+    act: Box<dyn Fn(&mut Stand<'_>) -> Outcome + 'a>,
+}
+
+impl GradeOptions {
+    /// The trials of a grade in their order: those of the file, or ours.
+    fn tasks(&self) -> Vec<Task<'_>> {
+        let ours = self.weights.trials().filter(|_| self.trials.is_none());
+        let ours = ours.map(|(trial, points)| {
+            let &Trial { name, about, seconds, book, run, .. } = trial;
+            Task { name, about, points, seconds, book, act: Box::new(run) }
+        });
+        let given = self.given.iter().map(|trial| {
+            let act = Box::new(move |stand: &mut Stand<'_>| trial.run(stand));
+            let GivenTrial { name, about, points, seconds, .. } = trial;
+            Task { name, about, points: *points, seconds: *seconds, book: (10, 100), act }
+        });
+        ours.chain(given).collect()
+    }
+
+    /// The names of the trials, in their order.
+    pub fn names(&self) -> Vec<String> {
+        self.tasks().iter().map(|task| task.name.to_owned()).collect()
+    }
+
+    /// The sum of all points.
+    pub fn sum(&self) -> u32 {
+        self.tasks().iter().map(|task| task.points).sum()
+    }
 }
 
 /// Tries the server at `path`: a program, or a folder with a program `stockserver`. `told` sees
@@ -63,25 +117,30 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
     let begin = Instant::now();
     let mut grade = Grade {
         server: path.display().to_string(),
-        of: options.weights.trials().map(|(_, points)| points).sum(),
+        of: options.sum(),
         not_isolated: options.not_isolated.clone(),
         ..Grade::default()
     };
     let subject = subject(path, options).map_err(|why| grade.obstacle = why).ok();
-    grade.framing = subject.as_ref().map_or(String::new(), |it| it.framing.to_string());
-    for (trial, of) in options.weights.trials() {
+    grade.framing = match &subject {
+        Some(_) if options.trials.is_some() => "none".to_owned(),
+        Some(subject) => subject.ending.to_string(),
+        None => String::new(),
+    };
+    for task in options.tasks() {
         let (Some(subject), from) = (&subject, Instant::now()) else { break };
-        let (verdict, reason) = match options.limit.saturating_sub(begin.elapsed()) {
-            Duration::ZERO => ("not tried", "the time for all trials is over".to_owned()),
-            left => match attempt(trial, subject, left) {
-                Ok(()) => ("passed", String::new()),
-                Err(reason) => ("failed", reason),
-            },
+        let (verdict, reason) = attempts(&task, subject, options.runs, begin + options.limit);
+        let points = if verdict == "passed" { task.points } else { 0 };
+        let row = GradedTrial {
+            name: task.name.to_owned(),
+            about: task.about.to_owned(),
+            verdict: verdict.to_owned(),
+            points,
+            of: task.points,
+            reason,
+            seconds: from.elapsed().as_millis() as f64 / 1e3,
+            repeat: again(path, task.name, options),
         };
-        let points = if verdict == "passed" { of } else { 0 };
-        let (&Trial { name, about, .. }, repeat) = (trial, again(path, trial, options));
-        let seconds = from.elapsed().as_millis() as f64 / 1e3;
-        let row = GradedTrial { name, about, verdict, points, of, reason, seconds, repeat };
         told(&row);
         grade.points += points;
         grade.trials.push(row);
@@ -90,11 +149,33 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
     grade
 }
 
+/// Makes one trial as often as wanted; the worst run counts.
+fn attempts(task: &Task<'_>, subject: &Subject, runs: u32, end: Instant) -> (&'static str, String) {
+    let (mut tried, mut failed, mut reason) = (0, 0, String::new());
+    for _ in 0..runs {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        tried += 1;
+        if let Err(why) = attempt(task, subject, left) {
+            failed += 1;
+            reason = why;
+        }
+    }
+    match (tried, failed) {
+        (0, _) => ("not tried", "the time for all trials is over".to_owned()),
+        (_, 0) => ("passed", String::new()),
+        (1, _) => ("failed", reason),
+        _ => ("failed", format!("{failed} of {tried} runs: {reason}")),
+    }
+}
+
 /// Makes one trial on a fresh server.
-fn attempt(trial: &Trial, subject: &Subject, left: Duration) -> Result<(), String> {
-    let time = Duration::from_secs(trial.seconds).min(left);
-    let mut stand = Stand::start(subject, Rows::of(trial.book.0, trial.book.1), time)?;
-    let told = (trial.run)(&mut stand);
+fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Outcome {
+    let time = Duration::from_secs(task.seconds).min(left);
+    let mut stand = Stand::start(subject, Rows::of(task.book.0, task.book.1), time)?;
+    let told = (task.act)(&mut stand);
     if stand.is_ended {
         return told;
     }
@@ -114,7 +195,7 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let program = if path.is_dir() { path.join("stockserver") } else { path };
     if let Some(target) = &options.make {
-        build(program.parent().unwrap_or(&program), target, options.make_limit)?;
+        build(&program, target, options.make_limit)?;
     }
     let mut line = vec![program.to_string_lossy().into_owned()];
     let words = shlex::split(&options.port);
@@ -122,42 +203,69 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     if !line[1..].iter().any(|word| word.contains("{port}")) {
         line.push("{port}".to_owned());
     }
-    let framing = options.framing.unwrap_or(Framing::Line);
-    let mut subject = Subject { line, framing };
-    if options.framing.is_none() {
+    let mut subject = Subject { line, ending: options.framing.unwrap_or(Ending::Count) };
+    if options.framing.is_none() && options.trials.is_none() {
         let time = options.limit.min(Duration::from_secs(15));
         let mut stand = Stand::start(&subject, Rows::of(10, 100), time)?;
-        let found = detect::framing(&mut stand.connect()?.stream.into());
-        let told = |why| {
+        let detected = detect::framing(&mut stand.connect()?.stream.into());
+        let mut told = |why: String| {
             within(NOTICED, || !stand.server.is_running());
             let end = stand.server.obituary().map(|end| format!("the server {end}: "));
-            format!("{}{why:#}", end.unwrap_or_default())
+            format!("{}{why}", end.unwrap_or_default())
         };
-        subject.framing = found.map_err(told)?.0;
+        subject.ending = match detected {
+            // Text and one NUL look like a block, whose size the next reply would have too.
+            Ok((framing @ Framing::Fixed(size), _)) if size != COURSE => {
+                let access = stand.access;
+                let is_block = Access { ending: Ending::Framed(framing), ..access };
+                match is_block.connect()?.ask(Ask::Buy(1, 1)) {
+                    Ok(_) => Ending::Framed(framing),
+                    Err(_) => Ending::Count,
+                }
+            }
+            Ok((framing, _)) => Ending::Framed(framing),
+            // Rows without an end, or all in one line, still show all stocks.
+            Err(why) => match stand.access.connect().and_then(|mut it| it.ask(Ask::Show)) {
+                Ok(Told::Rows(rows)) if rows.0.len() >= stand.access.stocks => Ending::Count,
+                _ => return Err(told(format!("{why:#}"))),
+            },
+        };
     }
     Ok(subject)
 }
 
-/// Runs `make` with the limits of a server, but of its own time.
-fn build(folder: &Path, target: &str, time: Duration) -> Result<(), String> {
-    let words = ["make", target].into_iter().filter(|word| !word.is_empty());
+/// Runs `make` with the limits of a server, but of its own time. It makes everything, so that a
+/// program of other sources that lies there earns nothing.
+fn build(program: &Path, target: &str, time: Duration) -> Result<(), String> {
+    let folder = program.parent().unwrap_or(program);
+    let words = ["make", "-B", target].into_iter().filter(|word| !word.is_empty());
     let line: Vec<String> = words.map(String::from).collect();
-    let said = tempfile::NamedTempFile::new().map_err(|error| format!("no file: {error}"))?;
-    let mut make = Confined::start(&line, folder, said.path().to_owned(), time)?;
+    let age = || std::fs::metadata(program).and_then(|about| about.modified()).ok();
+    let before = age();
+    let outputs = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
+    let mut make = Confined::start(&line, folder, outputs.path(), time)?;
     // The watch ends it at its limit, and looks a few times a second.
     within(time + NOTICED * 5, || !make.is_running());
     match (make.obituary(), make.status) {
         (Some(end), Some(status)) if !status.success() => {
             Err(format!("`{}` {end}", line.join(" ")))
         }
+        _ if before.is_some() && age() == before => {
+            let name = program.display();
+            Err(format!("`{}` does not build {name}, which was there before", line.join(" ")))
+        }
         _ => Ok(()),
     }
 }
 
 /// The command that repeats one trial.
-fn again(path: &Path, trial: &Trial, options: &GradeOptions) -> String {
+fn again(path: &Path, name: &str, options: &GradeOptions) -> String {
     let port = if options.port == "{port}" { vec![] } else { vec!["--port", &options.port] };
     let server = path.to_string_lossy();
-    let line = ["roundhouse", "grade", &server, "--only", trial.name];
-    shlex::try_join(line.into_iter().chain(port)).unwrap_or_default()
+    let line = ["roundhouse", "grade", &server, "--only", name];
+    let runs = (options.runs > 1).then(|| options.runs.to_string());
+    let runs = runs.iter().flat_map(|runs| ["--runs", runs]);
+    let trials = options.trials.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let trials = trials.iter().flat_map(|path| ["--trials", path]);
+    shlex::try_join(line.into_iter().chain(port).chain(trials).chain(runs)).unwrap_or_default()
 }

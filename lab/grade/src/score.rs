@@ -6,7 +6,7 @@ use std::fmt::Write;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use language::tr;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::trials::{TRIALS, Trial};
 
@@ -15,13 +15,13 @@ use crate::trials::{TRIALS, Trial};
 pub struct Weights(BTreeMap<&'static str, u32>);
 
 /// One row of a grade; docs/grade.md describes the keys.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GradedTrial {
     /// The trial's name.
-    pub name: &'static str,
-    pub(crate) about: &'static str,
+    pub name: String,
+    pub(crate) about: String,
     /// `passed`, `failed`, or `not tried` because the time for all trials was over.
-    pub verdict: &'static str,
+    pub verdict: String,
     pub(crate) points: u32,
     pub(crate) of: u32,
     /// The reason for lost points; empty without.
@@ -31,9 +31,10 @@ pub struct GradedTrial {
 }
 
 /// The grade of one server; docs/grade.md describes the keys.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Grade {
-    pub(crate) server: String,
+    /// Its path as given.
+    pub server: String,
     pub(crate) points: u32,
     pub(crate) of: u32,
     pub(crate) framing: String,
@@ -84,6 +85,30 @@ impl Grade {
         f64::from(self.points) * 100.0 / f64::from(self.of.max(1))
     }
 
+    /// The grade of a server of which nothing but an obstacle is known.
+    pub fn obstacle(server: &str, of: u32, obstacle: String) -> Grade {
+        Grade { server: server.to_owned(), of, obstacle, ..Grade::default() }
+    }
+
+    /// The server's line in the table of a class.
+    pub fn csv(&self, names: &[String]) -> String {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        let cells = names.iter().map(|name| {
+            let row = self.trials.iter().find(|row| row.name == *name);
+            row.map_or(String::new(), |row| row.points.to_string())
+        });
+        let Grade { server, points, of, obstacle, .. } = self;
+        let head = format!("{},{points},{of},{}", quoted(server), quoted(obstacle));
+        [head].into_iter().chain(cells).collect::<Vec<_>>().join(",") + "\n"
+    }
+
+    /// The points by trial as one line for Autolab.
+    pub fn autolab(&self) -> String {
+        let scores: BTreeMap<_, _> =
+            self.trials.iter().map(|row| (&row.name, row.points)).collect();
+        serde_json::json!({ "scores": scores }).to_string()
+    }
+
     /// A table of at most 80 columns, and how to repeat what failed.
     pub fn text(&self) -> String {
         let mut table = Table::new();
@@ -92,9 +117,9 @@ impl Grade {
         table.set_width(80);
         table.set_header(["trial", "points", "verdict", "reason"].map(tr));
         for row in &self.trials {
-            let why = if row.reason.is_empty() { row.about } else { &row.reason };
+            let why = if row.reason.is_empty() { &row.about } else { &row.reason };
             let points = format!("{}/{}", row.points, row.of);
-            table.add_row([row.name, &points, &tr(row.verdict), &tr(why)]);
+            table.add_row([&*row.name, &points, &tr(&row.verdict), &tr(why)]);
         }
         let mut notes = String::new();
         // Writing into a String cannot fail.
@@ -121,7 +146,7 @@ impl Grade {
 pub fn summary(grades: &[Grade]) -> String {
     let mut lost: BTreeMap<&str, u32> = BTreeMap::new();
     for row in grades.iter().flat_map(|grade| &grade.trials).filter(|row| row.points < row.of) {
-        *lost.entry(row.name).or_default() += 1;
+        *lost.entry(&row.name).or_default() += 1;
     }
     let mean = grades.iter().map(Grade::percent).sum::<f64>() / grades.len().max(1) as f64;
     let numbers = serde_json::json!({"servers": grades.len(), "mean_percent": mean, "lost": lost});
@@ -133,9 +158,10 @@ mod tests {
     use super::*;
 
     fn grade() -> Grade {
-        let row = |name: &'static str, points, reason: String| {
+        let row = |name: &str, points, reason: String| {
             let repeat = format!("roundhouse grade ./stockserver --only {name}");
-            let (about, verdict, of, seconds) = ("a promise", "failed", 7, 0.1);
+            let (name, about) = (name.to_owned(), "a promise".to_owned());
+            let (verdict, of, seconds) = ("failed".to_owned(), 7, 0.1);
             GradedTrial { name, about, verdict, points, of, reason, seconds, repeat }
         };
         let long = "expected `1 2 3`, found `1 2 4` ".repeat(5);

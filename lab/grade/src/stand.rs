@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
-use wire::framing::Framing;
 
-use crate::client::{Access, Client};
+use crate::client::{Access, Client, Ending};
 use crate::confined::Confined;
 use crate::market::{Ask, Rows};
 use crate::trials::follow;
@@ -23,18 +22,18 @@ const FILE: &str = "stock.txt";
 pub(crate) struct Subject {
     /// The command line, with `{port}` in it.
     pub(crate) line: Vec<String>,
-    pub(crate) framing: Framing,
+    pub(crate) ending: Ending,
 }
 
 pub(crate) struct Stand<'a> {
-    subject: &'a Subject,
+    pub(crate) subject: &'a Subject,
     pub(crate) access: Access,
     pub(crate) server: Confined,
     /// The book that the server began with.
     pub(crate) book: Rows,
     /// Whether the trial itself has ended the server.
     pub(crate) is_ended: bool,
-    end: Instant,
+    pub(crate) end: Instant,
     folder: TempDir,
 }
 
@@ -47,10 +46,11 @@ impl<'a> Stand<'a> {
             Ok(folder)
         };
         let folder = make().map_err(|error: std::io::Error| format!("no folder: {error}"))?;
-        let (framing, patience) = (subject.framing, Duration::from_secs(5));
+        let patience = Duration::from_secs(5);
         let port = sys::free_port(Ipv4Addr::UNSPECIFIED.into())
             .map_err(|why| format!("expected a free port: {why}"))?;
-        let access = Access { port, framing, patience };
+        let (ending, stocks) = (subject.ending, book.0.len());
+        let access = Access { port, ending, stocks, patience };
         let end = Instant::now() + time;
         let server = launch(subject, folder.path(), access.port, time)?;
         Ok(Stand { subject, access, server, book, is_ended: false, end, folder })
@@ -101,8 +101,7 @@ impl<'a> Stand<'a> {
 fn launch(it: &Subject, folder: &Path, port: u16, time: Duration) -> Result<Confined, String> {
     let number = port.to_string();
     let line: Vec<String> = it.line.iter().map(|word| word.replace("{port}", &number)).collect();
-    let output = folder.join("output.txt");
-    let mut server = Confined::start(&line, folder, output, time)?;
+    let mut server = Confined::start(&line, folder, folder, time)?;
     let is_up = within(SOON, || !server.is_running() || is_listening(port));
     match server.obituary() {
         Some(why) => Err(format!("the server {why}, before it listened on port {port}")),

@@ -13,7 +13,7 @@ use crate::market::{Ask, Rows, Told};
 use crate::stand::Stand;
 
 /// The outcome of a trial; the error is the reason for its lost points.
-type Outcome = Result<(), String>;
+pub(crate) type Outcome = Result<(), String>;
 
 /// One trial.
 pub(crate) struct Trial {
@@ -34,9 +34,7 @@ const FEW: (u32, i64) = (10, 100);
 /// Enough for every buy.
 const PLENTY: (u32, i64) = (10, 1_000_000);
 /// So few pieces that buys are refused.
-const SCARCE: (u32, i64) = (3, 6);
-/// Rows for long replies, which still fit the course's blocks.
-const WIDE: (u32, i64) = (200, 1000);
+const SCARCE: (u32, i64) = (10, 6);
 /// Pieces whose number gains a digit while others list.
 const EDGE: (u32, i64) = (10, 99_990);
 
@@ -50,20 +48,24 @@ macro_rules! trials {
 }
 
 trials! {
-    "golden", 8, FEW, 30, talk::golden, "one client: show, buy, sell, a refusal, exit";
+    "golden", 5, FEW, 30, talk::golden, "one client: show, buy, sell, a refusal";
+    "wording", 2, FEW, 30, talk::wording, "replies in the words of the course";
+    "exit", 1, FEW, 30, talk::exit, "`exit` closes the connection";
+    "book-size", 2, FEW, 30, talk::book_size, "books of 3, 20 and 200 stocks";
     "interleaved", 6, SCARCE, 30, talk::interleaved, "four clients take turns";
     "pipelining", 6, SCARCE, 30, talk::pipelining, "requests that arrive together, in order";
-    "half-lines", 7, PLENTY, 30, talk::half_lines, "a line may arrive in pieces";
+    "half-lines", 6, PLENTY, 30, talk::half_lines, "a line may arrive in pieces";
     "bad-input", 4, PLENTY, 30, talk::bad_input, "nonsense changes nothing, stops nothing";
     "clients-1", 2, PLENTY, 30, |it| crowd::clients(it, 1), "one client";
     "clients-10", 3, PLENTY, 30, |it| crowd::clients(it, 10), "10 clients at once";
     "clients-100", 3, PLENTY, 30, |it| crowd::clients(it, 100), "100 clients at once";
     "clients-1000", 3, PLENTY, 60, |it| crowd::clients(it, 1000), "1000 clients at once";
-    "slow-clients", 7, WIDE, 30, crowd::slow, "slow and idle clients stop nobody else";
-    "killed-clients", 6, WIDE, 30, crowd::killed, "clients may vanish at any byte";
+    "slow-clients", 7, PLENTY, 30, crowd::slow, "slow and idle clients stop nobody else";
+    "killed-clients", 4, PLENTY, 30, crowd::killed, "clients may leave at any byte";
+    "reset", 2, PLENTY, 30, crowd::reset, "clients may leave with replies on their way";
     "signals", 3, PLENTY, 30, crowd::signals, "interrupted calls are repeated";
     "starvation", 5, PLENTY, 30, crowd::starvation, "orders get through while others list";
-    "conservation", 8, PLENTY, 60, books::conservation, "10,000 requests, and the books balance";
+    "conservation", 7, PLENTY, 60, books::conservation, "10,000 requests, and the books balance";
     "torn-show", 4, EDGE, 30, books::torn_show, "no row of a listing mixes two states";
     "linearisability", 7, SCARCE, 30, books::linearisability, "some order explains all replies";
     "file", 5, FEW, 60, life::file, "the file holds the book after the last client";

@@ -102,8 +102,8 @@ pub(super) fn torn_show(stand: &mut Stand<'_>) -> Outcome {
             _ => Ask::Show,
         }
     });
-    let told = events.and_then(|(events, _)| explained(stand, &events));
-    told.map_err(|why| format!("{why}; do clients share a buffer?"))
+    let (events, _) = events?;
+    explained(stand, &events).map_err(|why| format!("{why}; do clients share a buffer?"))
 }
 
 pub(super) fn linearisability(stand: &mut Stand<'_>) -> Outcome {

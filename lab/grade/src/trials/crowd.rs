@@ -16,7 +16,7 @@ const MS: Duration = Duration::from_millis(1);
 /// The limit of each wait while other clients disturb.
 const DISTURBED: Duration = Duration::from_secs(3);
 /// More listings than all buffers between two programs hold (tcp(7): 4 MB and 6 MB).
-const TOO_MANY: usize = 10_000;
+const TOO_MANY: usize = 100_000;
 /// Clients that list while another orders: of fewer, all are outside at one moment now and then.
 const LISTERS: usize = 16;
 
@@ -57,7 +57,7 @@ pub(super) fn slow(stand: &mut Stand<'_>) -> Outcome {
         let served = access.connect().and_then(|mut client| {
             asks.into_iter().try_for_each(|ask| follow(&mut client, &mut book, ask))
         });
-        served.map_err(|why| format!("a client that {first} stops another one: {why}"))
+        served.map_err(|why| format!("beyond a client that {first}, another one: {why}"))
     };
     let silent = stand.connect()?;
     others("sends nothing")?;
@@ -72,25 +72,43 @@ pub(super) fn slow(stand: &mut Stand<'_>) -> Outcome {
     let _ = deaf.set_write_timeout(Some(300 * MS));
     let _ = deaf.write_all(&b"show\n".repeat(TOO_MANY));
     thread::sleep(300 * MS);
-    others("does not read its replies")
+    others("does not read its replies")?;
+    // It leaves with replies unread, which `reset` tries.
+    stand.is_ended = true;
+    Ok(())
 }
 
+/// Clients that leave in order, with nothing unread.
 pub(super) fn killed(stand: &mut Stand<'_>) -> Outcome {
     for round in 0..30 {
         let mut client = stand.connect()?;
         match round % 3 {
-            // The first reply meets a closed socket, the second one an error.
-            0 => client.send(&b"show\n".repeat(20))?,
-            // Replies are under way: closing with unread data resets the connection.
-            1 => {
-                client.send(&b"show\n".repeat(200))?;
-                thread::sleep(3 * MS);
-            }
+            0 => {}
+            1 => follow(&mut client, &mut stand.book.clone(), Ask::Show)?,
             _ => client.send(b"sell 1")?,
         }
         drop(client);
         if round % 6 == 5 {
-            stand.shows(&stand.book).map_err(|why| format!("after vanished clients: {why}"))?;
+            stand.shows(&stand.book).map_err(|why| format!("after clients have left: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Clients that close with replies unread, which resets the connection (RFC 9293, section 3.6.1).
+pub(super) fn reset(stand: &mut Stand<'_>) -> Outcome {
+    for round in 0..20 {
+        let mut client = stand.connect()?;
+        if round % 2 == 0 {
+            // The first reply meets a closed socket, the second one an error.
+            client.send(&b"show\n".repeat(20))?;
+        } else {
+            client.send(&b"show\n".repeat(200))?;
+            thread::sleep(3 * MS);
+        }
+        drop(client);
+        if round % 4 == 3 {
+            stand.shows(&stand.book).map_err(|why| format!("after a reset: {why}"))?;
         }
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! Trials of the protocol: one client, or few that take turns. Every reply has one right value.
 
-use std::io::Read;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use stats::Rng;
 
 use super::books::draw;
 use super::{Outcome, expect, follow};
-use crate::market::{Ask, quoted};
+use crate::client::Ending;
+use crate::market::{Ask, Rows, quoted};
 use crate::stand::Stand;
 
 /// The pause after a part of a line: so long that the server reads the part by itself.
@@ -24,12 +24,45 @@ pub(super) fn golden(stand: &mut Stand<'_>) -> Outcome {
     let mut client = stand.connect()?;
     let before = [Ask::Show, Ask::Buy(3, 40), Ask::Sell(5, 7), Ask::Buy(3, 61), Ask::Show];
     let after = [Ask::Buy(3, 60), Ask::Buy(3, 1), Ask::Show];
-    before.into_iter().chain(after).try_for_each(|ask| follow(&mut client, &mut book, ask))?;
+    before.into_iter().chain(after).try_for_each(|ask| follow(&mut client, &mut book, ask))
+}
+
+/// One reply of each kind, of which the first other wording counts.
+pub(super) fn wording(stand: &mut Stand<'_>) -> Outcome {
+    let (mut book, mut client) = (stand.book.clone(), stand.connect()?);
+    let asks = [Ask::Show, Ask::Buy(3, 1), Ask::Sell(3, 1), Ask::Buy(3, 101)];
+    asks.into_iter().try_for_each(|ask| follow(&mut client, &mut book, ask))?;
+    match (client.wording.as_str(), stand.access.ending) {
+        ("", Ending::Framed(_)) => Ok(()),
+        ("", Ending::Count) => Err("the replies do not say where they end".to_owned()),
+        (wording, _) => Err(wording.to_owned()),
+    }
+}
+
+pub(super) fn exit(stand: &mut Stand<'_>) -> Outcome {
+    let mut client = stand.connect()?;
+    follow(&mut client, &mut stand.book.clone(), Ask::Show)?;
     client.send(b"exit\n")?;
     if !client.sees_end() {
         return Err("`exit`: expected the server to close the connection".to_owned());
     }
-    stand.shows(&book)
+    stand.shows(&stand.book)
+}
+
+/// A fresh server for each size. All other trials have ten stocks.
+pub(super) fn book_size(stand: &mut Stand<'_>) -> Outcome {
+    for count in [3, 20, 200] {
+        let left = stand.end.saturating_duration_since(Instant::now());
+        let other = Stand::start(stand.subject, Rows::of(count, 100), left);
+        other
+            .and_then(|mut other| {
+                let told = other.shows(&other.book);
+                let end = other.server.obituary().filter(|_| told.is_err());
+                told.map_err(|why| end.map_or(why, |end| format!("the server {end}")))
+            })
+            .map_err(|why| format!("with {count} stocks: {why}"))?;
+    }
+    Ok(())
 }
 
 pub(super) fn interleaved(stand: &mut Stand<'_>) -> Outcome {
@@ -60,8 +93,8 @@ pub(super) fn pipelining(stand: &mut Stand<'_>) -> Outcome {
 pub(super) fn half_lines(stand: &mut Stand<'_>) -> Outcome {
     let mut book = stand.book.clone();
     let mut client = stand.connect()?;
-    for asks in [&[Ask::Sell(3, 12)][..], &[Ask::Show], &[Ask::Buy(3, 1), Ask::Sell(2, 1)]] {
-        let line: Vec<u8> = asks.iter().flat_map(|ask| ask.line()).collect();
+    for ask in [Ask::Sell(3, 12), Ask::Show, Ask::Buy(3, 1)] {
+        let line = ask.line();
         let cuts = (1..line.len()).map(|cut| vec![&line[..cut], &line[cut..]]);
         for pieces in cuts.chain([line.chunks(1).collect()]) {
             for piece in &pieces {
@@ -70,7 +103,7 @@ pub(super) fn half_lines(stand: &mut Stand<'_>) -> Outcome {
             }
             let sent: Vec<String> = pieces.iter().take(3).map(|piece| quoted(piece)).collect();
             let told = |why| format!("sent in pieces {}: {why}", sent.join(", "));
-            asks.iter().try_for_each(|&ask| expect(&mut client, &mut book, ask)).map_err(told)?;
+            expect(&mut client, &mut book, ask).map_err(told)?;
         }
     }
     Ok(())
@@ -81,9 +114,7 @@ pub(super) fn bad_input(stand: &mut Stand<'_>) -> Outcome {
         let mut client = stand.connect()?;
         // The server may close at once, reply, or ignore the line.
         let _ = client.send(line);
-        let _ = client.stream.set_read_timeout(Some(12 * APART));
-        let _ = client.stream.read(&mut [0; 1024]);
-        drop(client);
+        client.leave(12 * APART);
         stand.shows(&stand.book).map_err(|why| format!("after {}: {why}", quoted(line)))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 /* The market of the sound and the faulty servers: book, file, and the execution of one line. Each
  * FAULT_x is one mistake of typical servers of the course. A usleep stands where a mistake has its
- * window of time, so that it shows in every run. */
+ * window of time, so that it shows in every run. Each ODD_x is another form of right replies. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,7 +34,11 @@ static void load(void) {
     FILE *file = fopen("stock.txt", "r");
     struct stock *s = market->stocks;
     for (; file && fscanf(file, "%d %d %d", &s->id, &s->left, &s->price) == 3; s++)
+#ifdef FAULT_TEN
+        if (++market->count == 10) break;
+#else
         if (++market->count == 256) break;
+#endif
 }
 
 static void save(void) {
@@ -113,4 +117,32 @@ static int execute(const char *line, char *reply) {
     if ((buys || sells) && !line[end] && count > 0) return trade(sells ? 1 : -1, id, count, reply);
     strcpy(reply, "error: expected show, buy ID N, sell ID N or exit\n");
     return 1;
+}
+
+/* Gives the reply another form; returns its length. */
+static size_t reword(const char *line, char *reply) {
+    char plain[BLOCK], *word = strstr(reply, "success");
+    strcpy(plain, reply);
+#ifdef ODD_COLOUR
+    snprintf(reply, BLOCK, "\033[1;32m%s\033[0m", plain);
+#elif defined(ODD_TYPO)
+    if (word) strcpy(word, "sucess\n");
+#elif defined(ODD_CAPITAL)
+    if (word) strcpy(word, "Success!\n");
+#elif defined(ODD_HEADING)
+    if (!strcmp(line, "show")) snprintf(reply, BLOCK, "ID LEFT PRICE\n%s", plain);
+#elif defined(ODD_ECHO)
+    snprintf(reply, BLOCK, "%s\n%s", line, plain);
+#elif defined(ODD_ONE_LINE)
+    if (!strcmp(line, "show"))
+        for (char *at = reply; (at = strchr(at, '\n')) && at[1];) *at = '|';
+#endif
+    (void)word;
+#if defined(ODD_ONE_LINE) || defined(ODD_NO_END)
+    return strlen(reply);
+#elif defined(ODD_ONE_NUL)
+    return strlen(reply) + 1;
+#else
+    return BLOCK;
+#endif
 }

@@ -19,7 +19,17 @@ static int answer(int fd, const char *line) {
 #ifdef FAULT_SHARED_BUFFER
     usleep(1);
 #endif
-    return stays && put(fd, reply, BLOCK);
+    if (!stays) {
+#ifdef ODD_STAYS
+        return 1;
+#endif
+        return 0;
+    }
+    size_t length = reword(line, reply);
+#ifdef ODD_TWO_WRITES
+    return put(fd, reply, 3) && put(fd, reply + 3, length - 3);
+#endif
+    return put(fd, reply, length);
 }
 
 static void talk(int fd) {
@@ -27,6 +37,9 @@ static void talk(int fd) {
     size_t have = 0;
     for (;;) {
         ssize_t got = read(fd, text + have, sizeof text - 1 - have);
+#ifdef FAULT_RESET
+        if (got < 0) perror("Rio_readlineb error"), exit(0);
+#endif
         if (got <= 0) return;
         text[have += got] = 0;
 #ifdef FAULT_ONE_READ

@@ -1,0 +1,248 @@
+//! Trials that a teacher writes: talks of clients with a server of any line protocol.
+
+use std::io::{ErrorKind, Read};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use stats::words;
+
+use crate::client::Client;
+use crate::market::quoted;
+use crate::stand::Stand;
+use crate::trials::Outcome;
+
+/// One trial of a file; docs/grade.md describes the keys.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenTrial {
+    pub(crate) name: String,
+    pub(crate) points: u32,
+    #[serde(default)]
+    pub(crate) about: String,
+    /// Clients that connect before the first one talks.
+    #[serde(default = "one")]
+    clients: usize,
+    /// How often each client makes the steps.
+    #[serde(default = "one")]
+    repeat: usize,
+    /// The limit of the whole trial.
+    #[serde(default = "half_a_minute")]
+    pub(crate) seconds: u64,
+    steps: Vec<Step>,
+}
+
+/// What a client does.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Step {
+    /// Sends the text.
+    Send(String),
+    /// Sends the text byte by byte, so that the server reads parts of it.
+    Pieces(String),
+    /// Waits for exactly this text.
+    Expect(String),
+    /// Waits for a line like this one, in which `*` stands for any text.
+    Line(String),
+    /// Sends nothing for this number of milliseconds.
+    Pause(u64),
+    /// Waits until the server closes the connection (true), or closes it with the replies unread.
+    End(bool),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trials {
+    trial: Vec<GivenTrial>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn half_a_minute() -> u64 {
+    30
+}
+
+/// Reads a file of trials, all of them or `only` these.
+///
+/// # Errors
+/// The text is no such file, or a name, a number or an expression in it is wrong.
+pub fn read(text: &str, only: &[String]) -> Result<Vec<GivenTrial>, String> {
+    let trials = toml::from_str::<Trials>(text).map_err(|error| error.to_string())?.trial;
+    for trial in &trials {
+        let told = |why: String| format!("trial `{}`: {why}", trial.name);
+        if trials.iter().filter(|other| other.name == trial.name).count() > 1 {
+            return Err(told("expected each name once".to_owned()));
+        }
+        if !(1..=1000).contains(&trial.clients) || !(1..=100_000).contains(&trial.repeat) {
+            return Err(told("expected 1 to 1000 clients, 1 to 100000 repeats".to_owned()));
+        }
+    }
+    if let Some(name) = only.iter().find(|name| trials.iter().all(|trial| trial.name != **name)) {
+        let names: Vec<&str> = trials.iter().map(|trial| trial.name.as_str()).collect();
+        return Err(format!("expected a trial ({}), found `{name}`", names.join(", ")));
+    }
+    Ok(trials.into_iter().filter(|it| only.is_empty() || only.contains(&it.name)).collect())
+}
+
+impl GivenTrial {
+    /// Makes the trial with all its clients at once.
+    pub(crate) fn run(&self, stand: &Stand<'_>) -> Outcome {
+        let open = (0..self.clients).map(|_| stand.connect());
+        let open = open.collect::<Result<Vec<_>, String>>()?;
+        let ends: Vec<Outcome> = thread::scope(|scope| {
+            let talks: Vec<_> =
+                open.into_iter().map(|client| scope.spawn(|| self.talk(client))).collect();
+            talks.into_iter().map(|talk| talk.join().expect("a client does not panic")).collect()
+        });
+        let failed: Vec<String> = ends.into_iter().filter_map(Result::err).collect();
+        match failed.first() {
+            None => Ok(()),
+            Some(why) if self.clients == 1 => Err(why.clone()),
+            Some(why) => Err(format!("{} of {} clients failed: {why}", failed.len(), self.clients)),
+        }
+    }
+
+    fn talk(&self, mut client: Client) -> Outcome {
+        let mut ahead = Vec::new();
+        for round in 1..=self.repeat {
+            for (at, step) in self.steps.iter().enumerate() {
+                let told = |why| match self.repeat {
+                    1 => format!("step {}: {why}", at + 1),
+                    _ => format!("step {} of round {round}: {why}", at + 1),
+                };
+                if !step.make(&mut client, &mut ahead).map_err(told)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// Makes the step; `ahead` holds received bytes that no step has used. Whether the connection
+    /// is still open.
+    fn make(&self, client: &mut Client, ahead: &mut Vec<u8>) -> Result<bool, String> {
+        match self {
+            Step::Send(text) => client.send(text.as_bytes())?,
+            Step::Pieces(text) => {
+                for piece in text.as_bytes().chunks(1) {
+                    client.send(piece)?;
+                    thread::sleep(Duration::from_millis(8));
+                }
+            }
+            Step::Expect(text) => {
+                let begins = |got: &[u8]| got.iter().zip(text.as_bytes()).all(|(a, b)| a == b);
+                let whole = |got: &[u8]| got.len() >= text.len() || !begins(got);
+                receive(client, ahead, whole).map_err(|why| format!("{}: {why}", wanted(text)))?;
+                if !begins(ahead) {
+                    return Err(format!("{}, found {}", wanted(text), quoted(ahead)));
+                }
+                ahead.drain(..text.len());
+            }
+            Step::Line(pattern) => {
+                let name = format!("expected a line like `{pattern}`");
+                receive(client, ahead, |got| got.contains(&b'\n'))
+                    .map_err(|why| format!("{name}: {why}"))?;
+                let end = ahead.iter().position(|&byte| byte == b'\n').unwrap_or(ahead.len() - 1);
+                let line: Vec<u8> = ahead.drain(..=end).collect();
+                if !is_like(String::from_utf8_lossy(&line).trim(), pattern) {
+                    return Err(format!("{name}, found {}", quoted(&line)));
+                }
+            }
+            Step::Pause(time) => thread::sleep(Duration::from_millis(*time)),
+            Step::End(false) => return Ok(false),
+            Step::End(true) => {
+                return match receive(client, ahead, |_| false) {
+                    Err(why) if why.contains("closed") => Ok(false),
+                    _ => Err("expected the server to close the connection".to_owned()),
+                };
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a line is like `pattern`, in which `*` stands for any text.
+fn is_like(line: &str, pattern: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let Some(last) = pieces.next_back() else { return rest.is_empty() };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+fn wanted(text: &str) -> String {
+    format!("expected {}", quoted(text.as_bytes()))
+}
+
+/// Receives until `is_whole`.
+fn receive(
+    client: &mut Client,
+    ahead: &mut Vec<u8>,
+    is_whole: impl Fn(&[u8]) -> bool,
+) -> Result<(), String> {
+    let patience = client.access.patience;
+    let end = Instant::now() + patience;
+    let mut scratch = [0; 16 * 1024];
+    while !is_whole(ahead) {
+        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
+        let _ = client.stream.set_read_timeout(Some(left));
+        match client.stream.read(&mut scratch) {
+            Ok(0) => return Err(format!("the server closed the connection{}", after(ahead))),
+            Ok(_) if ahead.len() > 1 << 20 => return Err("the reply has no end".to_owned()),
+            Ok(length) => ahead.extend_from_slice(&scratch[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Err(format!("no reply within {}{}", words::span(patience), after(ahead)));
+            }
+            Err(error) => return Err(format!("the server closed the connection: {error}")),
+        }
+    }
+    Ok(())
+}
+
+fn after(ahead: &[u8]) -> String {
+    if ahead.is_empty() { String::new() } else { format!(" after {}", quoted(ahead)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_or_its_fault_is_named() {
+        let text = "[[trial]]\nname = \"echo\"\npoints = 5\nsteps = [{ send = \"a\\n\" }, \
+                    { line = \"a*\" }, { end = false }]\n";
+        let trials = read(text, &[]).expect("a trial");
+        assert_eq!((trials[0].clients, trials[0].repeat, trials[0].steps.len()), (1, 1, 3));
+        for (change, why) in [
+            (text.replace("points", "pionts"), "pionts"),
+            (text.replace("send", "sned"), "sned"),
+            (text.repeat(2), "each name once"),
+            (text.replace("points = 5", "points = 5\nclients = 0"), "1 to 1000 clients"),
+        ] {
+            assert!(read(&change, &[]).is_err_and(|error| error.contains(why)), "{change}");
+        }
+        for (line, pattern, is_right) in [
+            ("abc", "abc", true),
+            ("abcd", "abc", false),
+            ("[buy] success", "[buy]*", true),
+            ("1 20 300", "1 * 300", true),
+            ("1 300", "1 * 300", false),
+            ("a-b-c", "*b*", true),
+            ("a-c", "a*b*c", false),
+        ] {
+            assert_eq!(is_like(line, pattern), is_right, "{line} {pattern}");
+        }
+        let other = ["other".to_owned()];
+        assert!(read(text, &other).is_err_and(|why| why.contains("(echo), found `other`")));
+    }
+}
