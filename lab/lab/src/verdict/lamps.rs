@@ -95,6 +95,9 @@ pub(crate) fn broken(trial: &Trial) -> Option<String> {
             let replies = load.requests_total.max(load.requests);
             Some(format!("{place}: it died after {replies} replies{}", died.unwrap_or_default()))
         }
+        Some(check) if !check.ok && check.kind == "http" => {
+            Some(format!("{place}: {}", check.detail))
+        }
         Some(check) if !check.ok => {
             Some(format!("{place}: the model check failed: {}", check.detail))
         }

@@ -47,6 +47,8 @@ pub struct Http {
     done: u64,
     wrong: u64,
     statuses: BTreeMap<u16, u64>,
+    /// Wrong replies by status.
+    wrong_by: BTreeMap<u16, u64>,
 }
 
 /// A head and its meaning.
@@ -125,6 +127,7 @@ impl Http {
             done: 0,
             wrong: 0,
             statuses: BTreeMap::new(),
+            wrong_by: BTreeMap::new(),
         };
         http.reserve(connections);
         Ok(http)
@@ -211,6 +214,7 @@ impl Http {
         if let Err(why) = judged {
             let (method, path) = &self.names[usize::from(path)];
             log.fault(FaultKind::WrongReply, || format!("{method} {path}: {why}"));
+            *self.wrong_by.entry(reply.status).or_default() += 1;
         }
         replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
@@ -366,17 +370,35 @@ impl Script for Http {
     }
 
     fn totals(&self) -> Totals {
-        Totals(vec![self.done, self.wrong])
+        let wrong = self.wrong_by.iter().flat_map(|(&status, &count)| [status.into(), count]);
+        Totals([self.done, self.wrong].into_iter().chain(wrong).collect())
     }
 
     fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
         let sum = |at: usize| others.iter().map(|Totals(sums)| sums[at]).sum::<u64>();
         let (done, wrong) = (self.done + sum(0), self.wrong + sum(1));
-        let right = done - wrong;
+        let wanted = self.options.wanted;
+        let mut bad: BTreeMap<u64, u64> = BTreeMap::new();
+        for Totals(sums) in others.iter().chain([&self.totals()]) {
+            for pair in sums[2..].as_chunks::<2>().0 {
+                *bad.entry(pair[0]).or_default() += pair[1];
+            }
+        }
+        bad.retain(|&status, _| !wanted.is_status(status as u16));
+        let each =
+            bad.iter().map(|(status, count)| format!("{count} of {done} replies were {status}"));
+        let mut faults: Vec<String> = each.collect();
+        let others = wrong.saturating_sub(bad.values().sum());
+        if others > 0 {
+            faults.push(format!("{others} of {done} replies had another length or form"));
+        }
         Check {
             kind: "http".to_owned(),
             ok: wrong == 0,
-            detail: format!("{right} of {done} replies have {}", self.options.wanted),
+            detail: match wrong {
+                0 => format!("{done} of {done} replies have {wanted}"),
+                _ => format!("{}; expected {wanted}", faults.join(", ")),
+            },
         }
     }
 }

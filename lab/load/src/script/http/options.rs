@@ -171,10 +171,14 @@ fn is_token(byte: u8) -> bool {
 }
 
 impl Expectation {
+    /// Whether a reply may have this status.
+    pub(super) fn is_status(self, status: u16) -> bool {
+        self.status.map_or((200..400).contains(&status), |wanted| wanted == status)
+    }
+
     /// Judges a whole reply.
     pub(super) fn check(self, status: u16, length: u64) -> Result<(), String> {
-        let right = self.status.map_or((200..400).contains(&status), |wanted| wanted == status);
-        if !right {
+        if !self.is_status(status) {
             let wanted = self.status.map_or("200 to 399".to_owned(), |status| status.to_string());
             return Err(format!("expected status {wanted}, found {status}"));
         }
