@@ -15,7 +15,6 @@ use std::thread;
 use anyhow::{Context, Result, bail};
 use grade::{Grade, GradeOptions, GradedTrial, Weights, read_trials, summary};
 use language::{eprintln, info};
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sys::signal::Signal;
 
 /// Exit code if a server has fewer points than `--fail-under`.
@@ -92,8 +91,7 @@ fn single(args: &Args, mut options: GradeOptions) -> Result<Grade> {
     if let Err(error) = sys::netlink::isolate() {
         options.not_isolated = error.to_string();
     }
-    set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .context("cannot keep other programs away from the output")?;
+    sys::process::shut_proc().context("cannot keep other programs from the output")?;
     let mut told = |row: &GradedTrial| info!("{}: {}", row.name, row.verdict);
     let graded = grade::grade(&args.servers[0], &options, &mut told);
     match args {

@@ -247,6 +247,16 @@ pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number) }).map(|_| ())
 }
 
+/// Keeps other programs of the same user from this process's memory and descriptors in `/proc`
+/// (PR_SET_DUMPABLE, PR_SET_DUMPABLE(2const)). Programs that run as root still reach them.
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn shut_proc() -> std::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
 /// Sends `signal` to the process of `command` when the thread that starts it ends, as
 /// [`set_parent_death_signal`] does. The setting survives an exec, but not that of a set-user-ID
 /// program (prctl(2)).

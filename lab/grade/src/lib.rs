@@ -260,12 +260,16 @@ fn build(program: &Path, target: &str, time: Duration) -> Result<(), String> {
 
 /// The command that repeats one trial.
 fn again(path: &Path, name: &str, options: &GradeOptions) -> String {
-    let port = if options.port == "{port}" { vec![] } else { vec!["--port", &options.port] };
-    let server = path.to_string_lossy();
-    let line = ["roundhouse", "grade", &server, "--only", name];
-    let runs = (options.runs > 1).then(|| options.runs.to_string());
-    let runs = runs.iter().flat_map(|runs| ["--runs", runs]);
-    let trials = options.trials.as_ref().map(|path| path.to_string_lossy().into_owned());
-    let trials = trials.iter().flat_map(|path| ["--trials", path]);
-    shlex::try_join(line.into_iter().chain(port).chain(trials).chain(runs)).unwrap_or_default()
+    let server = path.to_string_lossy().into_owned();
+    let mut line = ["roundhouse", "grade", &server, "--only", name].map(String::from).to_vec();
+    if options.port != "{port}" {
+        line.extend(["--port".to_owned(), options.port.clone()]);
+    }
+    if let Some(path) = &options.trials {
+        line.extend(["--trials".to_owned(), path.to_string_lossy().into_owned()]);
+    }
+    if options.runs > 1 {
+        line.extend(["--runs".to_owned(), options.runs.to_string()]);
+    }
+    shlex::try_join(line.iter().map(String::as_str)).unwrap_or_default()
 }

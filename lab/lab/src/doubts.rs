@@ -79,6 +79,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         of_the_generator(point).into_iter().filter(|_| has_speed).for_each(&mut warn);
     }
     found.extend(of_polling(run).map(|text| (Weight::Warning, text)));
+    found.extend(of_warming(run).map(|text| (Weight::Limit, text)));
     found.extend(of_the_machine(summary.objected));
     let mut warn = |text: String| found.push((Weight::Warning, text));
     if summary.repeated > 0 {
@@ -131,7 +132,8 @@ fn of_polling(run: &Run) -> Option<String> {
     // Between the windows a server only answers the first load, whose length is known.
     let beside = |trial: &Trial| {
         let load = plan.points.iter().find(|it| it.name == trial.point)?;
-        let (warmup_ms, window_ms) = plan.spans(load);
+        let (planned_ms, window_ms) = plan.spans(load);
+        let warmup_ms = trial.seen.warmed_ms.unwrap_or(planned_ms);
         let windows_ms = (u64::from(plan.turns.windows) * window_ms) as f64;
         let life = trial.seen.cost.as_ref().filter(|life| life.source == "cgroup")?;
         let all = (life.user_ns + life.system_ns) as f64;
@@ -147,15 +149,35 @@ fn of_polling(run: &Run) -> Option<String> {
         let works_alone = plan.turns.windows > 2 && middle(arm, &beside).is_some_and(|it| it > 1.0);
         works_alone || (is_dear && is_full && has_threads)
     };
-    let names: Vec<&str> =
-        plan.arms.iter().map(|arm| arm.name.as_str()).filter(is_polling).collect();
-    let first = names.first()?;
+    let is_warm = |arm: &&str| warmed(run, arm).is_none();
+    let mut names = plan.arms.iter().map(|arm| arm.name.as_str()).filter(is_warm);
+    let first = names.find(is_polling)?;
     Some(format!(
         "`{first}` uses its core even where there is little to do, so its threads seem to wait by \
          polling. All servers share one core here, where polling takes the time of the thread that \
          has work: its figures hold for this core alone. Switch polling off (redis: --io-threads \
          1), or start both servers yourself and compare their addresses: then the race chooses no \
          cores."
+    ))
+}
+
+/// How long an arm was warmed up (ms), if it took much longer than planned.
+fn warmed(run: &Run, arm: &str) -> Option<f64> {
+    let times = run.trials.iter().filter(|trial| trial.arm == arm && trial.counted);
+    let times: Vec<f64> = times.filter_map(|trial| Some(trial.seen.warmed_ms? as f64)).collect();
+    stats::median(&times).filter(|time| *time > 4.0 * run.manifest.plan.warmup_ms as f64)
+}
+
+/// The doubt that a server was not warm yet.
+fn of_warming(run: &Run) -> Option<String> {
+    let arms = run.manifest.plan.arms.iter();
+    let mut slow = arms.filter_map(|arm| Some((&arm.name, warmed(run, &arm.name)?)));
+    let (name, time_ms) = slow.next()?;
+    Some(format!(
+        "`{name}` grew cheaper for {:.1} s after each start, as a JIT does, and was warmed up for \
+         that long. If yours compiles for longer, start both servers yourself, warm them up, and \
+         compare their addresses.",
+        time_ms / 1e3
     ))
 }
 

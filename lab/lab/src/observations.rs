@@ -24,6 +24,9 @@ pub struct Observations {
     /// servers take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<u64>,
+    /// How long the server was warmed up, milliseconds; only where servers take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmed_ms: Option<u64>,
     /// Silent connections and their cost.
     pub idle: Option<Idle>,
     /// The search for a capacity.

@@ -101,12 +101,20 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
-    /// The last lines of standard error, at most three, joined to one.
+    /// The last lines of standard error, at most three, joined to one; before them the last line
+    /// that names an error, where a stack trace follows it.
     pub fn complaint(&self) -> String {
         let text = fs::read(&self.err).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-        lines[lines.len().saturating_sub(3)..].join(" / ")
+        let (before, last) = lines.split_at(lines.len().saturating_sub(3));
+        let names =
+            |line: &&&str| ["rror: ", "xception", "panic"].iter().any(|it| line.contains(it));
+        let first = match last.iter().find(names) {
+            Some(_) => None,
+            None => before.iter().rfind(names),
+        };
+        first.into_iter().chain(last).copied().collect::<Vec<_>>().join(" / ")
     }
 
     /// The server's standard error so far.

@@ -12,6 +12,8 @@ use std::time::Duration;
 const SCHEMA: &str = "roundhouse.turns/1";
 /// The time that the generator may take beyond its windows.
 const SLACK: Duration = Duration::from_secs(20);
+/// The longest warm-up of a server that grows cheaper, with the part that ends it (milliseconds).
+const WARM_MAX_MS: u64 = 13_000;
 
 /// One call of the generator.
 pub(crate) struct Turns<'a> {
@@ -40,6 +42,8 @@ pub(crate) struct Played {
     pub load: Load,
     /// The 99th percentile of the service time (ns), however few requests support it.
     pub p99_ns: Option<u64>,
+    /// How long it was warmed up, milliseconds.
+    pub warmed_ms: u64,
 }
 
 /// The outcome of one call.
@@ -73,7 +77,8 @@ impl Turns<'_> {
         }
         words.push("--json".to_string());
         let each = self.warmup_ms + u64::from(self.windows) * self.window_ms;
-        let longest = Duration::from_millis(4 * runs.len() as u64 * each) + SLACK;
+        // A server that grows cheaper is warmed up for twice that at most, and drained.
+        let longest = Duration::from_millis(runs.len() as u64 * (4 * each + WARM_MAX_MS)) + SLACK;
         match wait_for(self.far, &words, self.dir, longest, stop) {
             WaitResult::Interrupted => Taken::Interrupted,
             WaitResult::Nothing(reason) => Taken::Nothing(reason),
@@ -98,6 +103,8 @@ struct Turn {
     report: Option<serde_json::Value>,
     #[serde(default)]
     p99_ns: u64,
+    #[serde(default)]
+    warmed_ns: u64,
     failure: Option<String>,
 }
 
@@ -106,7 +113,8 @@ impl Turn {
         let p99_ns = Some(self.p99_ns).filter(|ns| *ns > 0);
         match (self.report, self.failure) {
             (Some(report), _) => {
-                Load::parse(&report.to_string()).map(|load| Played { load, p99_ns })
+                let warmed_ms = self.warmed_ns / 1_000_000;
+                Load::parse(&report.to_string()).map(|load| Played { load, p99_ns, warmed_ms })
             }
             (None, why) => Err(why.unwrap_or_else(|| "no report and no reason".to_string())),
         }

@@ -324,7 +324,7 @@ pub struct TurnsReport {
 }
 
 /// One server, summed over its windows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnReport {
     /// Its report. The window is that of all windows, each with its drain, so that `requests` and
     /// the server's CPU time are exact.
@@ -332,6 +332,9 @@ pub struct TurnReport {
     /// The 99th percentile of the service time (ns), however few requests support it; 0 without
     /// any.
     pub p99_ns: u64,
+    /// How long the server was warmed up (ns): longer than the plan says if it grew cheaper.
+    #[serde(default)]
+    pub warmed_ns: u64,
     /// The reason why there is no report: the server failed and left the rounds.
     pub failure: Option<String>,
 }

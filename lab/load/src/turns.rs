@@ -13,7 +13,7 @@
 
 use crate::drive::{Driver, Settings};
 use crate::parse::Usage;
-use crate::report::{Report, TURNS_SCHEMA, TurnReport, TurnsReport};
+use crate::report::{TURNS_SCHEMA, TurnReport, TurnsReport};
 use crate::run::{self, Failure, Plan, Sums, now, phase};
 use crate::stop::{Most, Until};
 use crate::tally::Tally;
@@ -26,6 +26,14 @@ use std::time::Duration;
 
 /// The time that a server gets to fall asleep after its last reply, so that its counter is exact.
 const SETTLE: Duration = Duration::from_millis(1);
+
+/// A server warms up as long as a part of its warm-up costs less CPU time per request than this
+/// share of the part before it: a JIT compiles what runs. Each part is twice as long as the last.
+const STILL_WARMING: f64 = 0.8;
+/// No further part begins after this time. The laboratory allows for it.
+const WARM_MAX: Duration = Duration::from_secs(4);
+/// Fewer requests say nothing about their cost.
+const REQUESTS_MIN: u64 = 20;
 
 /// The fewest windows of which the median leaves out a disturbed one.
 const WINDOWS_MIN: usize = 3;
@@ -52,6 +60,8 @@ struct Player<'a> {
     drive: Driver,
     watch: Watch,
     warm: Tally,
+    /// How long it was warmed up.
+    warmed: Duration,
     tally: Tally,
     /// The sum of all windows.
     cost: Cost,
@@ -97,10 +107,8 @@ pub fn run(plan: &TurnsPlan) -> Result<TurnsReport, Failure> {
     let turn = |(player, ns): (Result<Player<'_>, Failure>, Option<f64>)| match player
         .and_then(|it| it.end(ns))
     {
-        Ok((report, p99_ns)) => {
-            TurnReport { report: Some(Box::new(report)), p99_ns, failure: None }
-        }
-        Err(failure) => TurnReport { report: None, p99_ns: 0, failure: Some(failure.to_string()) },
+        Ok(turn) => turn,
+        Err(failure) => TurnReport { failure: Some(failure.to_string()), ..TurnReport::default() },
     };
     Ok(TurnsReport {
         schema: TURNS_SCHEMA.to_owned(),
@@ -151,6 +159,7 @@ impl<'a> Player<'a> {
             drive,
             watch: Watch::open(watched).map_err(Failure::Watch)?,
             warm: Tally::default(),
+            warmed: Duration::ZERO,
             tally: Tally::default(),
             cost: Cost::default(),
             group_ns: watched.group.as_deref().and(Some(0)),
@@ -184,11 +193,33 @@ impl<'a> Player<'a> {
     }
 
     fn warm_up(&mut self) -> Result<(), Failure> {
-        self.load(self.plan.warmup)?;
-        self.warm = self.drive.take_tally();
+        let begin = now();
+        let mut span = self.plan.warmup / 2;
+        let mut last = self.warm_part(span)?;
+        loop {
+            let next = self.warm_part(span)?;
+            self.warmed = now().since(begin);
+            let falls = last.zip(next).is_some_and(|(last, next)| next < last * STILL_WARMING);
+            if !falls || self.warmed > WARM_MAX {
+                break;
+            }
+            (last, span) = (next, span * 2);
+        }
         self.before = Some(self.watch.sample().map_err(Failure::Watch)?);
         self.started_unix_ms = run::unix_ms();
         Ok(())
+    }
+
+    /// Loads the server for `span`: CPU time per request (ns), where it is known exactly.
+    fn warm_part(&mut self, span: Duration) -> Result<Option<f64>, Failure> {
+        let before = self.watch.sample().map_err(Failure::Watch)?;
+        self.load(span)?;
+        let after = self.watch.sample().map_err(Failure::Watch)?;
+        let tally = self.drive.take_tally();
+        let cost = after.tree.since(&before.tree);
+        let is_known = !cost.is_coarse && tally.done >= REQUESTS_MIN;
+        self.warm.merge(&tally);
+        Ok(is_known.then(|| cost.cpu_ns as f64 / tally.done as f64))
     }
 
     /// One measured window.
@@ -211,12 +242,12 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Closes, audits and sums up: the report, and the 99th percentile of the service time.
+    /// Closes, audits and sums up.
     ///
     /// A control group has the exact CPU time. Without one the time of ended processes is known
     /// only in clock ticks of 10 ms, a quarter of a window. If there are any, one difference over
     /// all windows replaces their sum: between its windows a server sleeps.
-    fn end(mut self, typical_ns: Option<f64>) -> Result<(Report, u64), Failure> {
+    fn end(mut self, typical_ns: Option<f64>) -> Result<TurnReport, Failure> {
         let before = self.before.take().ok_or_else(|| {
             Failure::Usage(Usage("expected --windows of 1 or more, found 0".to_owned()))
         })?;
@@ -231,7 +262,8 @@ impl<'a> Player<'a> {
         }
         reading.cost.doubts = alike_once(&reading.cost.doubts);
         self.drive.close();
-        let Self { plan, drive, warm, tally, elapsed_ns, own_ns, started_unix_ms, .. } = self;
+        let Self { plan, drive, warm, warmed, tally, elapsed_ns, .. } = self;
+        let (own_ns, started_unix_ms) = (self.own_ns, self.started_unix_ms);
         let sums = Sums {
             warm,
             window: tally,
@@ -246,7 +278,8 @@ impl<'a> Player<'a> {
         let mut server = reading.report(report.requests, &mut report.doubts);
         server.cpu_ns_per_request = typical_ns.or(server.cpu_ns_per_request);
         report.server = Some(server);
-        Ok((report, service.quantile(0.99)))
+        let (p99_ns, warmed_ns) = (service.quantile(0.99), warmed.as_nanos() as u64);
+        Ok(TurnReport { report: Some(Box::new(report)), p99_ns, warmed_ns, failure: None })
     }
 }
 

@@ -239,7 +239,7 @@ fn ended(
     played: Option<&Result<Played, String>>,
 ) -> (Ending, Observations) {
     let failed = |reason: String| (Ending::Failed { reason }, Observations::default());
-    let (up, Played { load, p99_ns }) = match (up, played) {
+    let (up, Played { load, p99_ns, warmed_ms }) = match (up, played) {
         (Some(Err(reason)), _) => {
             return (Ending::Unavailable { reason: reason.clone() }, Observations::default());
         }
@@ -254,8 +254,9 @@ fn ended(
     if lost > 0 {
         return failed(format!("the server closed {lost} idle connections"));
     }
-    let (p99_ns, promises) = (*p99_ns, up.server.promises.clone());
-    let seen = Observations { cost, idle, p99_ns, promises, ..Observations::default() };
+    let (p99_ns, promises, warmed_ms) =
+        (*p99_ns, up.server.promises.clone(), Some(*warmed_ms).filter(|time| *time > 0));
+    let seen = Observations { cost, idle, p99_ns, warmed_ms, promises, ..Observations::default() };
     (Ending::Measured { load: Box::new(load.clone()) }, seen)
 }
 

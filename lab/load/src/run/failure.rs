@@ -27,9 +27,8 @@ pub enum Failure {
     Watch(ProcError),
     /// A server did not answer everything between two windows of a turn.
     #[display(
-        "{target}: expected every reply before the next server's turn, found {outstanding} \
-         missing; a server that serves few clients at a time needs --requests-per-connection or \
-         fewer connections"
+        "{target}: {outstanding} requests never came back. Does the server hang? One that serves \
+         few clients at a time needs --requests-per-connection or fewer connections"
     )]
     Undrained { target: String, outstanding: u64 },
 }
