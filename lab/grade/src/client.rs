@@ -99,7 +99,7 @@ impl Client {
             // A timeout of zero would mean none.
             let left = end.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
             let _ = self.stream.set_read_timeout(Some(left));
-            // A server that sends a reply in two pieces would wait 40 ms for a delayed ACK (tcp(7)).
+            // A server that sends a reply in two pieces waits up to 40 ms for a late ACK (tcp(7)).
             let _ = self.stream.set_quickack(true);
             match self.stream.read(&mut scratch) {
                 Ok(0) => break "the server has closed the connection without a reply".to_owned(),

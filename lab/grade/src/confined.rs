@@ -137,7 +137,7 @@ impl Drop for Confined {
     }
 }
 
-/// What a program wrote last: its errors, the first of a build's before them, or else its output.
+/// The last lines of a program: its errors, the first of a build before them, or its output.
 fn last_words(output: &[u8], errors: &[u8]) -> String {
     let text = if errors.trim_ascii().is_empty() { output } else { errors };
     let whole = String::from_utf8_lossy(text);

@@ -32,7 +32,7 @@ pub struct GivenTrial {
     steps: Vec<Step>,
 }
 
-/// What a client does.
+/// A step of a client.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Step {

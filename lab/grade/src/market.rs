@@ -40,7 +40,7 @@ pub(crate) enum Told {
     NotEnough,
 }
 
-/// What a reply says.
+/// The meaning of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning {
     pub(crate) told: Told,
@@ -155,7 +155,10 @@ impl Ask {
             Ask::Buy(..) => ("[buy] success", "sell"),
             Ask::Sell(..) => ("[sell] success", "buy"),
         };
-        let words = String::from_utf8_lossy(text).trim().to_ascii_lowercase();
+        let words = String::from_utf8_lossy(text);
+        // The NUL of the reply before may come late.
+        let words = words.trim_matches(|letter: char| letter == '\0' || letter.is_whitespace());
+        let words = words.to_ascii_lowercase();
         if words == success {
             return right(Told::Done);
         }

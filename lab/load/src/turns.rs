@@ -34,6 +34,8 @@ const STILL_WARMING: f64 = 0.8;
 const WARM_MAX: Duration = Duration::from_secs(4);
 /// Fewer requests say nothing about their cost.
 const REQUESTS_MIN: u64 = 20;
+/// Fewer requests are not enough for a JIT to find what is worth its time.
+const REQUESTS_JIT: u64 = 2000;
 
 /// The fewest windows of which the median leaves out a disturbed one.
 const WINDOWS_MIN: usize = 3;
@@ -195,12 +197,14 @@ impl<'a> Player<'a> {
     fn warm_up(&mut self) -> Result<(), Failure> {
         let begin = now();
         let mut span = self.plan.warmup / 2;
-        let mut last = self.warm_part(span)?;
+        let mut last = self.warm_part(span)?.0;
+        let wanted = self.plan.watch.as_ref().filter(|it| it.place.is_none() && compiles(it.pid));
+        let wanted = wanted.map_or(0, |_| REQUESTS_JIT);
         loop {
-            let next = self.warm_part(span)?;
+            let (next, requests) = self.warm_part(span)?;
             self.warmed = now().since(begin);
             let falls = last.zip(next).is_some_and(|(last, next)| next < last * STILL_WARMING);
-            if !falls || self.warmed > WARM_MAX {
+            if !(falls || requests < wanted) || self.warmed > WARM_MAX {
                 break;
             }
             (last, span) = (next, span * 2);
@@ -210,8 +214,9 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Loads the server for `span`: CPU time per request (ns), where it is known exactly.
-    fn warm_part(&mut self, span: Duration) -> Result<Option<f64>, Failure> {
+    /// Loads the server for `span`: CPU time per request (ns), where it is known exactly, and the
+    /// number of requests.
+    fn warm_part(&mut self, span: Duration) -> Result<(Option<f64>, u64), Failure> {
         let before = self.watch.sample().map_err(Failure::Watch)?;
         self.load(span)?;
         let after = self.watch.sample().map_err(Failure::Watch)?;
@@ -219,7 +224,7 @@ impl<'a> Player<'a> {
         let cost = after.tree.since(&before.tree);
         let is_known = !cost.is_coarse && tally.done >= REQUESTS_MIN;
         self.warm.merge(&tally);
-        Ok(is_known.then(|| cost.cpu_ns as f64 / tally.done as f64))
+        Ok((is_known.then(|| cost.cpu_ns as f64 / tally.done as f64), tally.done))
     }
 
     /// One measured window.
@@ -283,6 +288,25 @@ impl<'a> Player<'a> {
     }
 }
 
+/// Whether a process of the tree makes code as it runs: it has executable memory that is no file's
+/// (proc_pid_maps(5)).
+fn compiles(pid: u32) -> bool {
+    let makes = |pid: u32| {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.lines().any(is_made_code)
+    };
+    meter::TreeCost::read(pid).is_ok_and(|tree| tree.pids().any(makes))
+}
+
+/// Whether a line of a process's mappings is executable memory of no file. Some runtimes have it in
+/// a nameless file twice, writable and executable.
+fn is_made_code(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let is_code = words.nth(1).is_some_and(|rights| rights.contains('x'));
+    let path = words.nth(3).unwrap_or_default();
+    is_code && (path.is_empty() || path.starts_with("/memfd:") || path.starts_with("[anon"))
+}
+
 /// The typical cost of each server from its windows, one in each round: a median polish (Tukey,
 /// *Exploratory Data Analysis*, 1977). A disturbance of a whole round, such as a neighbour on the
 /// core's other thread, is taken out of its windows; then the median leaves out a window that was
@@ -343,6 +367,20 @@ mod tests {
         check([&a, &b, &c], costs);
         check([&[100.0, 100.0, 140.0, 100.0, 100.0], &[105.0; 5], &[300.0; 5]], costs);
         check([&[100.0; 2], &[], &[300.0; 5]], [None, None, Some(300.0)]);
+    }
+
+    #[test]
+    fn a_jit_is_known_by_its_code() {
+        for (line, is_made) in [
+            ("7f00-7f10 rwxp 00000000 00:00 0", true),
+            ("7f00-7f10 r-xp 00000000 00:00 0 [anon:v8]", true),
+            ("7f00-7f10 r-xs 00000000 00:01 9 /memfd:doublemapper (deleted)", true),
+            ("7f00-7f10 r-xp 00001000 08:01 42 /usr/bin/nginx", false),
+            ("7ffd-7ffe r-xp 00000000 00:00 0 [vdso]", false),
+            ("7f00-7f10 rw-p 00000000 00:00 0", false),
+        ] {
+            assert_eq!(is_made_code(line), is_made, "{line}");
+        }
     }
 
     #[test]
