@@ -92,15 +92,11 @@ fn one_cause_loses_one_trial() {
         "wording",
         "exit",
         "book-size",
-        "interleaved",
         "pipelining",
-        "half-lines",
         "bad-input",
-        "clients-10",
         "slow-clients",
         "killed-clients",
         "reset",
-        "linearisability",
     ];
     for (define, trial, words) in [
         ("ODD_COLOUR", "wording", "`show`: expected `rows of ID LEFT PRICE`, found"),

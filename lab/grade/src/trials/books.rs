@@ -102,8 +102,14 @@ pub(super) fn torn_show(stand: &mut Stand<'_>) -> Outcome {
             _ => Ask::Show,
         }
     });
-    let (events, _) = events?;
-    explained(stand, &events).map_err(|why| format!("{why}; do clients share a buffer?"))
+    let told = events.and_then(|(events, _)| explained(stand, &events));
+    // A client that is not served at all says nothing about buffers.
+    let is_unserved =
+        |why: &str| ["no reply", "connect", "read requests"].iter().any(|it| why.contains(it));
+    told.map_err(|why| match is_unserved(&why) {
+        true => why,
+        false => format!("{why}; do clients share a buffer?"),
+    })
 }
 
 pub(super) fn linearisability(stand: &mut Stand<'_>) -> Outcome {
