@@ -210,7 +210,7 @@ mod tests {
             Ok::<u32, String>(weights.trials().map(|(_, points)| points).sum())
         };
         assert_eq!(sum("", &[]), Ok(100));
-        assert_eq!(sum("half-lines = 10\ngolden = 0\n", &[]), Ok(100 + 3 - 8));
+        assert_eq!(sum("half-lines = 10\ngolden = 0\n", &[]), Ok(100 + 4 - 5));
         assert_eq!(sum("half-lines = 10", &["half-lines"]), Ok(10));
         assert!(sum("half-line = 1", &[]).is_err_and(|why| why.contains("found `half-line`")));
         assert!(sum("golden = -1", &[]).is_err_and(|why| why.contains("TRIAL = POINTS")));
