@@ -47,6 +47,9 @@ pub const COROUTINE: Arm =
 /// Two runtimes with a listener each.
 pub const TOKIO_LOCAL: Arm = Arm { flags: "--engine tokio-local", workers: Some(2), ..LOOP };
 
+/// One runtime, whose two threads steal tasks.
+pub const TOKIO: Arm = Arm { flags: "--engine tokio", workers: Some(2), ..LOOP };
+
 /// Eight threads that lead in turn.
 pub const LEADER: Arm = Arm { flags: "--engine leader", workers: Some(8), ..LOOP };
 
@@ -197,12 +200,13 @@ impl Arm {
 
     /// Whether a worker holds all its sessions in one loop that knows each.
     pub fn is_loop(&self) -> bool {
-        !self.is_blocking && !self.is_hybrid() && !self.has("coroutine") && !self.has("leader")
+        let apart = ["coroutine", "leader", "tokio"];
+        !self.is_blocking && !self.is_hybrid() && !apart.iter().any(|word| self.has(word))
     }
 
-    /// Whether each worker has an async runtime.
+    /// Whether its workers stand on an async runtime.
     pub fn is_runtime(&self) -> bool {
-        self.has("tokio-local")
+        self.has("tokio-local") || self.has("tokio")
     }
 
     /// Whether its workers share their sessions.
@@ -228,7 +232,7 @@ impl Arm {
 
     /// Whether sessions get edge-triggered events.
     pub fn is_edge(&self) -> bool {
-        ["--edge", "coroutine", "tokio-local"].iter().any(|word| self.has(word))
+        ["--edge", "coroutine", "tokio-local", "tokio"].iter().any(|word| self.has(word))
     }
 
     /// The number of clients that it serves at once, at most `wished`.

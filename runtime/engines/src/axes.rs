@@ -75,6 +75,8 @@ pub enum Wait {
     Coroutine,
     /// A task for each connection on a runtime of tokio in each worker.
     TokioLocal,
+    /// A task for each connection on one runtime of tokio, whose threads steal tasks.
+    Tokio,
     /// Completion by `io_uring(7)`.
     Uring,
     /// Threads that serve ready connections, and an epoll in which all others are parked.
@@ -160,6 +162,7 @@ words!(
     Epoll = "epoll",
     Coroutine = "coroutine",
     TokioLocal = "tokio-local",
+    Tokio = "tokio",
     Uring = "uring",
     Parked = "parked",
     Leader = "leader",

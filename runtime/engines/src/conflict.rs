@@ -23,8 +23,8 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             "parked connections need a pool of threads in each process: say --container hybrid",
         );
     }
-    if matches!(wait, Wait::Port | Wait::Leader) {
-        return pooled(container, accept, wait == Wait::Port);
+    if matches!(wait, Wait::Port | Wait::Leader | Wait::Tokio) {
+        return pooled(container, accept, wait);
     }
     match (accept, container, wait) {
         (_, Container::Helped, Wait::Blocking) => {
@@ -60,22 +60,28 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
 }
 
 /// Why threads that share their connections cannot have this container or way to accept.
-fn pooled(container: Container, accept: Accept, is_port: bool) -> Option<&'static str> {
-    let advice = |port, leader| Some(if is_port { port } else { leader });
+fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
+    let advice = |port, leader, tokio| match wait {
+        Wait::Port => Some(port),
+        Wait::Leader => Some(leader),
+        _ => Some(tokio),
+    };
     match (container, accept) {
         (Container::Threads, Accept::Shared) => None,
         (Container::Threads, _) => advice(
             "a port accepts for all its threads: say --accept shared",
             "the leader accepts for all threads: say --accept shared",
+            "one thread accepts for the whole runtime: say --accept shared",
         ),
         _ => advice(
             "a port is served by the threads of one process: say --container threads",
             "the threads of one process take turns to lead: say --container threads",
+            "the threads of one runtime are in one process: say --container threads",
         ),
     }
 }
 
 /// Whether one loop has many connections.
 fn is_loop(wait: Wait) -> bool {
-    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port)
+    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port | Wait::Tokio)
 }

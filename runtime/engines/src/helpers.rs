@@ -58,7 +58,10 @@ pub struct JobTimes {
 }
 
 /// Runs a job that was given at `given_ns`; 0: its times do not matter.
-fn run(service: &dyn ErasedService, (id, job, given_ns): (SessionId, Value, u64)) -> Done {
+pub(crate) fn run(
+    service: &dyn ErasedService,
+    (id, job, given_ns): (SessionId, Value, u64),
+) -> Done {
     let clock = || if given_ns == 0 { 0 } else { sys::clock::now_ns() };
     let begun_ns = clock();
     let outcome = catch_unwind(AssertUnwindSafe(|| service.work(&(), job))).ok();

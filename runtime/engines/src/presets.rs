@@ -197,6 +197,16 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
+        "tokio",
+        (Container::Threads, Accept::Shared, Wait::Tokio),
+        WorkerCount::Cores,
+        [
+            "nothing; deadlines are kept to the millisecond",
+            "wait/tokio_pool.rs",
+            "a task for each client, one runtime whose threads steal tasks (tokio)",
+        ],
+    ),
+    preset(
         "uring",
         (Container::Threads, Accept::Reuseport, Wait::Uring),
         WorkerCount::Cores,

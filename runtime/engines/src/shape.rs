@@ -116,7 +116,7 @@ impl Shape {
     /// port has all sessions.
     pub fn carries(&self) -> bool {
         match self.wait {
-            Wait::Blocking | Wait::Coroutine | Wait::Parked | Wait::Leader => false,
+            Wait::Blocking | Wait::Coroutine | Wait::Parked | Wait::Leader | Wait::Tokio => false,
             Wait::Port => true,
             Wait::Select | Wait::Poll | Wait::Epoll | Wait::TokioLocal | Wait::Uring => {
                 self.workers == 1
@@ -201,6 +201,14 @@ impl Shape {
         if self.workers == 0 || self.workers > WORKERS_MAX {
             return refuse(format!("expected 1 to {WORKERS_MAX} workers, found {}", self.workers));
         }
+        // An entry for the extra worker has as many slots.
+        if self.wait == Wait::Tokio && self.workers > WORKERS_MAX / 2 {
+            let most = WORKERS_MAX / 2;
+            return refuse(format!(
+                "expected 1 to {most} threads of one runtime, found --workers {}",
+                self.workers
+            ));
+        }
         if self.container.is_single() && self.workers > 1 {
             return refuse(format!(
                 "container {} has one worker, found --workers {}: say --container threads or \
@@ -213,7 +221,7 @@ impl Shape {
             Some(most) if self.wait == Wait::Parked && most >= self.workers / self.threads() => {
                 Ok(())
             }
-            Some(1..) if self.wait == Wait::Leader => Ok(()),
+            Some(1..) if matches!(self.wait, Wait::Leader | Wait::Tokio) => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

@@ -52,6 +52,13 @@ impl Effects {
         Effects { carries, verbose, ..Effects::default() }
     }
 
+    /// None yet, for another worker of the same engine.
+    #[must_use]
+    pub fn alike(&self) -> Effects {
+        let Effects { carries, verbose, request_time, .. } = *self;
+        Effects { carries, verbose, request_time, ..Effects::default() }
+    }
+
     /// The same where a peer may take `time` for one request, from the step that uses none of it to
     /// the one that uses some; then the connection ends ([`crate::Closed::Idle`]). It counts only
     /// while the session has no deadline of its own.

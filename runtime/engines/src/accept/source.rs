@@ -17,7 +17,7 @@ pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<Arrival
 }
 
 /// The source of a worker's connections.
-pub trait AcceptSource {
+pub trait AcceptSource: Sync {
     /// Readable when a connection may be waiting.
     fn fd(&self) -> BorrowedFd<'_>;
 

@@ -21,4 +21,14 @@ impl<'a> WorkerContext<'a> {
             ..*self
         }
     }
+
+    /// The context of a slot that no thread owns: threads count and step sessions there in turn.
+    pub fn of_seat(&self, id: WorkerId) -> WorkerContext<'a> {
+        WorkerContext {
+            is_first: false,
+            effects: self.effects.alike(),
+            governed: Governed::new(self.governed.carrier),
+            ..self.of_pool(id)
+        }
+    }
 }

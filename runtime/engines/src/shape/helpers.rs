@@ -13,7 +13,8 @@ const HELPERS_MAX: usize = 1024;
 impl Shape {
     /// Whether a worker must not block, because it has many sessions.
     pub fn has_loops(&self) -> bool {
-        !matches!(self.wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port)
+        use Wait::{Blocking, Leader, Parked, Port, Tokio};
+        !matches!(self.wait, Blocking | Parked | Leader | Port | Tokio)
     }
 
     /// The number of helpers that run offloaded jobs for each worker; 0: each worker runs them in
@@ -60,11 +61,13 @@ impl Shape {
     /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
         match (self.knobs.loops.helpers, self.wait) {
-            (Some(_), Wait::Blocking | Wait::Parked | Wait::Leader) => Err(Refused(format!(
-                "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
+            (Some(_), Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Tokio) => {
+                Err(Refused(format!(
+                    "workers with wait {} do their jobs in place, found --helpers: leave it out, or \
                  say --engine epoll",
-                self.wait
-            ))),
+                    self.wait
+                )))
+            }
             (Some(_), Wait::Port) => Err(Refused(
                 "the threads of a port do their jobs themselves, found --helpers: say --threads; \
                  all but --running of them can block at once"
@@ -107,6 +110,7 @@ mod tests {
         check("amped", Some(HELPERS_MAX + 1), None, "at most");
         check("prefork", Some(4), None, "in place");
         check("leader", Some(4), None, "in place");
+        check("tokio", Some(4), None, "in place");
         check("port", Some(4), None, "--threads");
     }
 
@@ -114,7 +118,7 @@ mod tests {
     fn each_container_has_its_helpers_and_a_port_its_tokens() {
         let usual = |engine| Shape::preset(engine, 2).expect("a preset").helpers();
         assert_eq!(["epoll", "amped", "uring", "coroutine"].map(usual), [4, 16, 4, 4]);
-        assert_eq!(["prefork", "event", "port", "leader"].map(usual), [0; 4]);
+        assert_eq!(["prefork", "event", "port", "leader", "tokio"].map(usual), [0; 5]);
         let mut port = Shape::preset("port", 4).expect("a preset");
         assert_eq!((port.workers, port.running()), (8, 4));
         port.workers = 1;

@@ -16,13 +16,17 @@ impl Shape {
     pub fn threads(&self) -> usize {
         match self.container {
             Container::Hybrid => self.knobs.staff.threads.unwrap_or(THREADS),
+            // One entry starts them all.
+            _ if self.wait == Wait::Tokio => self.workers.max(1),
             _ => 1,
         }
     }
 
-    /// Slots on the scoreboard that one entry takes: a hybrid's threads, and their listener.
+    /// Slots on the scoreboard that one entry takes: the threads of a hybrid or a runtime, and their
+    /// listener.
     pub(crate) fn stride(&self) -> usize {
-        if self.container == Container::Hybrid { self.threads() + 1 } else { 1 }
+        let is_group = self.container == Container::Hybrid || self.wait == Wait::Tokio;
+        if is_group { self.threads() + 1 } else { 1 }
     }
 
     /// Whether a worker has one connection at a time, if only while the connection is active.

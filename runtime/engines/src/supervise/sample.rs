@@ -7,7 +7,7 @@ use sys::socket;
 
 use super::crew::Crew;
 use super::state::{Supervisor, clock, word};
-use crate::axes::Container;
+use crate::axes::{Container, Wait};
 use crate::shape::SLOTS;
 use crate::spare::Spare;
 use crate::status::{Gauge, Limits, Queue, SCHEMA, Sample, ShapeFacts, Totals, Worker};
@@ -139,6 +139,7 @@ impl<C: Crew> Supervisor<'_, C> {
         match shape.container {
             _ if index == SLOTS - 1 => "reception",
             Container::Hybrid if index % shape.stride() == shape.threads() => "listener",
+            _ if shape.wait == Wait::Tokio && index == 0 => "listener",
             Container::Hybrid => "worker",
             _ if shape.acceptors() > 0 && index >= shape.workers => "acceptor",
             _ => "worker",

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use memory::{Phase, SlotState};
 use seam::{Closed, Instant, SessionId};
-use sys::task::{Scope, scope};
+use sys::task::{Local, Scope, scope};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime;
@@ -71,23 +71,22 @@ struct Worker<'a> {
 }
 
 /// The descriptors of the leader; a session calls it without one.
-struct Watched<'a> {
-    listener: AsyncFd<BorrowedFd<'a>>,
-    stop: AsyncFd<BorrowedFd<'a>>,
-    jobs: AsyncFd<BorrowedFd<'a>>,
+pub(super) struct Watched<'a, const BELLS: usize> {
+    pub listener: AsyncFd<BorrowedFd<'a>>,
+    pub bells: [AsyncFd<BorrowedFd<'a>>; BELLS],
 }
 
 /// Registers a descriptor of the leader with the reactor of this thread.
-fn watch(fd: BorrowedFd<'_>) -> io::Result<AsyncFd<BorrowedFd<'_>>> {
+pub(super) fn watch(fd: BorrowedFd<'_>) -> io::Result<AsyncFd<BorrowedFd<'_>>> {
     // SAFETY: the descriptor is borrowed, and so stays open, for as long as the result lives.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
 }
 
-impl Watched<'_> {
+impl<const BELLS: usize> Watched<'_, BELLS> {
     /// Whether an event has come; a bell is silent again with that.
-    fn poll(&self, is_open: bool, cx: &mut Context<'_>) -> bool {
+    pub fn poll(&self, is_open: bool, cx: &mut Context<'_>) -> bool {
         let mut has_come = is_open && self.listener.poll_read_ready(cx).is_ready();
-        for bell in [&self.stop, &self.jobs] {
+        for bell in &self.bells {
             // Also registers for the next event.
             while let Poll::Ready(Ok(mut guard)) = bell.poll_read_ready(cx) {
                 guard.clear_ready();
@@ -95,6 +94,19 @@ impl Watched<'_> {
             }
         }
         has_come
+    }
+
+    /// Whether an edge of the listener has come since the last call of `clear_listener`.
+    pub fn is_acceptable(&self) -> bool {
+        self.listener.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    /// The listener has no connection: its next edge reports one.
+    pub fn clear_listener(&self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        if let Poll::Ready(Ok(mut guard)) = self.listener.poll_read_ready(&mut cx) {
+            guard.clear_ready();
+        }
     }
 }
 
@@ -112,12 +124,11 @@ impl<'a> Worker<'a> {
     }
 
     /// The leader's life.
-    async fn lead<'s>(&'s self, scope: &Scope<'s>) -> io::Result<()> {
+    async fn lead<'s>(&'s self, scope: &Scope<'s, Local>) -> io::Result<()> {
         let context = self.context;
         let watched = Watched {
             listener: watch(context.accept_source.fd())?,
-            stop: watch(context.stop.as_fd())?,
-            jobs: watch(self.helpers.bell())?,
+            bells: [watch(context.stop.as_fd())?, watch(self.helpers.bell())?],
         };
         context.ready();
         loop {
@@ -134,7 +145,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Waits for an event, for the call of a session, or for `timeout`.
-    async fn wait(&self, watched: &Watched<'_>, timeout: Option<Duration>, is_open: bool) {
+    async fn wait(&self, watched: &Watched<'_, 2>, timeout: Option<Duration>, is_open: bool) {
         let now = self.event_loop.borrow().now;
         self.until.set(timeout.map_or(Instant::NEVER, |timeout| now + timeout));
         let mut sleep = pin!(tokio::time::sleep(timeout.unwrap_or_default()));
@@ -157,7 +168,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Does what concerns several sessions; true when the server has drained.
-    fn turn<'s>(&'s self, scope: &Scope<'s>, watched: &Watched<'_>) -> bool {
+    fn turn<'s>(&'s self, scope: &Scope<'s, Local>, watched: &Watched<'_, 2>) -> bool {
         let event_loop = &mut *self.event_loop.borrow_mut();
         event_loop.begin_turn();
         for id in event_loop.outcomes(self.helpers) {
@@ -221,8 +232,8 @@ impl<'a> Worker<'a> {
     fn accept<'s>(
         &'s self,
         event_loop: &mut EventLoop<'a, Seat>,
-        scope: &Scope<'s>,
-        watched: &Watched<'_>,
+        scope: &Scope<'s, Local>,
+        watched: &Watched<'_, 2>,
     ) {
         let context = self.context;
         for count in 0..ACCEPTS {
@@ -238,10 +249,7 @@ impl<'a> Worker<'a> {
                 Attempt::Taken(arrival) => self.admit(event_loop, scope, arrival),
                 Attempt::Gone => {}
                 Attempt::Empty => {
-                    let mut cx = Context::from_waker(Waker::noop());
-                    if let Poll::Ready(Ok(mut guard)) = watched.listener.poll_read_ready(&mut cx) {
-                        guard.clear_ready();
-                    }
+                    watched.clear_listener();
                     // No edge reports a connection again that is there already.
                     if !context.accept_source.is_given() && context.is_awaited() {
                         self.call_leader();
@@ -257,7 +265,7 @@ impl<'a> Worker<'a> {
     fn admit<'s>(
         &'s self,
         event_loop: &mut EventLoop<'a, Seat>,
-        scope: &Scope<'s>,
+        scope: &Scope<'s, Local>,
         (fd, peer): Arrival,
     ) {
         // SAFETY: the descriptor stays open while it is registered. Its connection lies in the

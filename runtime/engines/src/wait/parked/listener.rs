@@ -57,13 +57,13 @@ pub fn serve(
 
 /// The state of a listener, whichever thread listens.
 pub struct Duties {
-    admission: Admission,
+    pub admission: Admission,
     /// The number of accepted connections, which decides when the process is replaced.
     accepted: u64,
     listening: bool,
-    now: Instant,
+    pub now: Instant,
     /// The time of the service's next tick, if this process calls it.
-    next_tick: Option<Instant>,
+    pub next_tick: Option<Instant>,
     /// When the silent may next have to make room, and after which silence.
     next_room: Instant,
     silence: SilenceBound,
@@ -80,6 +80,37 @@ impl Duties {
             next_room: Instant::ZERO,
             silence: SilenceBound::default(),
         }
+    }
+
+    /// The time that the listener may sleep; `soonest` is when the first session is due.
+    pub fn timeout(&self, context: &WorkerContext<'_>, mut soonest: Instant) -> Option<Duration> {
+        for moment in [self.admission.resumes_at(), self.next_tick] {
+            soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
+        }
+        if context.board.is_short() {
+            soonest = soonest.min(self.now + SHORT_LOOK);
+        }
+        if self.admission.is_full() {
+            soonest = soonest.min(self.next_room);
+        }
+        let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
+        match context.phase() {
+            // With open connections it checks periodically for reloaded settings.
+            Phase::Starting | Phase::Ready if context.slot().open.read() > 0 => {
+                Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
+            }
+            Phase::Starting | Phase::Ready => timeout,
+            _ => Some(timeout.map_or(DRAIN_LOOK, |time| time.min(DRAIN_LOOK))),
+        }
+    }
+
+    /// At the limit, while others wait: the silence after which a client must make room.
+    pub fn room_bound(&mut self, context: &WorkerContext<'_>) -> Option<Duration> {
+        if !self.admission.is_full() || self.now < self.next_room {
+            return None;
+        }
+        self.next_room = self.now + WAIT;
+        self.silence.bound(context.is_awaited(), self.now)
     }
 }
 
@@ -139,25 +170,7 @@ impl Listener<'_, '_> {
         if self.serves && self.parking.has_queued() {
             return Some(Duration::ZERO);
         }
-        let mut soonest = self.parking.soonest();
-        for moment in [self.duties.admission.resumes_at(), self.duties.next_tick] {
-            soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
-        }
-        if self.context.board.is_short() {
-            soonest = soonest.min(self.duties.now + SHORT_LOOK);
-        }
-        if self.duties.admission.is_full() {
-            soonest = soonest.min(self.duties.next_room);
-        }
-        let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.duties.now));
-        match self.context.phase() {
-            // With open connections it checks periodically for reloaded settings.
-            Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
-                Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
-            }
-            Phase::Starting | Phase::Ready => timeout,
-            _ => Some(timeout.map_or(DRAIN_LOOK, |time| time.min(DRAIN_LOOK))),
-        }
+        self.duties.timeout(self.context, self.parking.soonest())
     }
 
     fn complete(&mut self, event: Ready) {
@@ -189,14 +202,7 @@ impl Listener<'_, '_> {
 
     /// At the limit, while others wait: ends the parked sessions of the longest silent clients.
     fn make_room(&mut self) {
-        if !self.duties.admission.is_full() || self.duties.now < self.duties.next_room {
-            return;
-        }
-        self.duties.next_room = self.duties.now + WAIT;
-        let Some(bound) = self.duties.silence.bound(self.context.is_awaited(), self.duties.now)
-        else {
-            return;
-        };
+        let Some(bound) = self.duties.room_bound(self.context) else { return };
         let now = self.duties.now;
         let is_silent = |it: &Connection| now.since(it.active) >= bound && it.is_silent(now);
         for mut connection in self.parking.take_where(is_silent) {
