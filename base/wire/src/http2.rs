@@ -17,7 +17,7 @@ mod request;
 
 pub use fuzz::fuzz;
 pub use reply::{ReplyPiece, ReplyReader, put_field, put_status};
-pub use request::{BadRequest, HeadReader, RequestHead};
+pub use request::{BadRequest, HeadReader, ReplyHead, RequestHead};
 
 /// The bytes that a client sends first (section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

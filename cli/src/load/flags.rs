@@ -250,6 +250,10 @@ pub struct StockArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Targets http://")]
 pub struct HttpArgs {
+    /// Speak HTTP/2: over TLS by ALPN, with http:// by prior knowledge (h2c); --depth is the number
+    /// of streams at once
+    #[arg(long, conflicts_with = "malformed")]
+    pub http2: bool,
     /// The method of requests that name none
     #[arg(long, short = 'm', default_value = "GET", value_name = "METHOD")]
     pub method: String,

@@ -103,6 +103,9 @@ impl Args {
         let LinkArgs { cacert, insecure, no_resume, .. } = &self.links;
         let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
         target.trust(TlsOptions { roots, is_insecure, no_resume })?;
+        if self.http.http2 {
+            target.speak_http2()?;
+        }
         Ok(target)
     }
 

@@ -1,8 +1,9 @@
 //! HTTP/2 with clients that others have written: curl and h2load, without TLS on every engine, and
-//! over TLS.
+//! over TLS; and with our load generator.
 
 use std::process::Command;
 
+use serde_json::Value;
 use testkit::{has, run};
 
 use crate::https::Site;
@@ -107,4 +108,45 @@ fn h2load_finds_no_error_in_streams() {
     let server = site.serve_tls(&[]);
     check(&format!("https://{}/b", server.address));
     server.stop().success();
+}
+
+#[test]
+fn our_load_generator_speaks_http_2() {
+    let files = site();
+    let upload = files.file("upload", &great()[..100_000]).display().to_string();
+    let post = format!("-m POST --body-file {upload} -n 40 -c 2 --depth 3 --expect-");
+    let (echoed, refused) = (format!("{post}length 100000"), format!("{post}status 405"));
+    let get = "-n 3000 -c 2 --depth 150 --expect-length 10";
+    for engine in ["epoll", "thread"] {
+        let server = Server::open(engine, &files, &["--h2c"]);
+        for (path, flags, count) in [("/a.txt", get, 3000), ("/", &echoed[..], 40)] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+            command.args(["load", &server.url(path), "--http2", "--json"]);
+            let ended = run(command.args(flags.split_whitespace()));
+            let report: Value = serde_json::from_str(&ended.out).unwrap_or_default();
+            assert_eq!(report["statuses"]["200"], count, "{}{}", ended.err, ended.out);
+            assert_eq!(report["errors"], Value::Array(Vec::new()), "{report}");
+        }
+        server.close();
+    }
+    let site = Site::new();
+    let server = site.serve_tls(&[]);
+    let load = |path: &str, flags: &str| {
+        let flags = site.trusted(&format!("--http2 {flags}"));
+        site.load("localhost", server.address.port(), path, &flags)
+    };
+    let many = "-n 40 -c 2 --depth 20 --expect-length 1048576";
+    for (path, flags, count) in [("/a", get, 3000), ("/great", many, 40), ("/", &refused, 40)] {
+        let (report, code, err) = load(path, flags);
+        assert_eq!((code, &report["requests"]), (Some(0), &count.into()), "{err}{report}");
+    }
+    server.stop().success();
+    let server = site.serve_tls(&["--no-http2"]);
+    let flags = site.trusted("--http2 -n 9");
+    let (_, code, err) = site.load("localhost", server.address.port(), "/a", &flags);
+    assert!(code == Some(1) && err.contains("asked for by --http2"), "{code:?} {err}");
+    server.stop().success();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+    let ended = run(command.args(["load", "echo://127.0.0.1:1", "--http2"]));
+    ended.exits(2).says("expected --http2 with http:// or https://");
 }

@@ -48,7 +48,13 @@ impl Site {
     }
 
     /// Loads `path` of the server at a port by its name, and returns the report and the exit code.
-    fn load(&self, host: &str, port: u16, path: &str, flags: &str) -> (Value, Option<i32>, String) {
+    pub fn load(
+        &self,
+        host: &str,
+        port: u16,
+        path: &str,
+        flags: &str,
+    ) -> (Value, Option<i32>, String) {
         let mut command = Command::new(EXE);
         command.args(["load", &format!("https://{host}:{port}{path}"), "--json"]);
         let ended = run(command.args(flags.split_whitespace()));
@@ -58,7 +64,7 @@ impl Site {
         (report, code, ended.err)
     }
 
-    fn trusted(&self, flags: &str) -> String {
+    pub fn trusted(&self, flags: &str) -> String {
         format!("--cacert {} {flags}", self.cert)
     }
 }
@@ -103,7 +109,7 @@ fn nginx_is_loaded_over_tls() {
         "daemon off; master_process off; pid {root}/pid; error_log stderr; events {{}}\n\
          http {{ access_log off; client_body_temp_path {root}/t1; proxy_temp_path {root}/t2;\n\
          fastcgi_temp_path {root}/t3; uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;\n\
-         server {{ listen 127.0.0.1:{port} ssl; root {root}/www;\n\
+         server {{ listen 127.0.0.1:{port} ssl http2; root {root}/www;\n\
          ssl_certificate {}; ssl_certificate_key {}; ssl_session_cache shared:a:1m; }} }}",
         site.cert, site.key
     );
@@ -113,6 +119,10 @@ fn nginx_is_loaded_over_tls() {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
     check_loaded(&site, port);
+    // It leaves with GOAWAY after a thousand requests.
+    let flags = site.trusted("--http2 -n 3000 -c 2 --depth 8 --expect-length 10");
+    let (report, code, err) = site.load("localhost", port, "/a", &flags);
+    assert_eq!((code, &report["requests"]), (Some(0), &3000.into()), "{err}{report}");
     nginx.kill();
 }
 

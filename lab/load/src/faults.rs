@@ -44,6 +44,15 @@ pub enum FaultKind {
     /// Any other error of a socket.
     #[display("other socket errors")]
     Socket,
+    /// The server ended a connection of HTTP/2 early, or because of an error.
+    #[display("connections ended by GOAWAY")]
+    GoAway,
+    /// Frames that HTTP/2 forbids.
+    #[display("violations of HTTP/2")]
+    Protocol,
+    /// A stream of HTTP/2 that the server reset in place of a reply.
+    #[display("streams reset")]
+    StreamReset,
     /// A reply that does not match its request.
     #[display("wrong replies")]
     WrongReply,
@@ -60,7 +69,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// The kind.
     pub kind: FaultKind,
-    /// The count: connections, or replies for the last three kinds.
+    /// The count: connections, or replies for the last four kinds.
     #[schemars(range(min = 1))]
     pub count: u64,
     /// The first one, described.
@@ -117,7 +126,7 @@ impl Faults {
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Refused,
         Self::Reset,
         Self::ClosedEarly,
@@ -127,6 +136,9 @@ impl FaultKind {
         Self::Certificate,
         Self::Tls,
         Self::Socket,
+        Self::GoAway,
+        Self::Protocol,
+        Self::StreamReset,
         Self::WrongReply,
         Self::UnaskedBytes,
         Self::Overlong,
@@ -181,6 +193,8 @@ impl FaultKind {
             }
             Self::Tls => "check that the server speaks TLS 1.2 or 1.3 at this port",
             Self::Socket => "see the error text of the kernel",
+            Self::GoAway | Self::StreamReset => "check the server's log and limits",
+            Self::Protocol => "check that the server speaks HTTP/2, or leave out --http2",
             Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or the expectation is",
             Self::Overlong => "the reply's end was never found: check --framing or --terminator",
         }

@@ -17,7 +17,8 @@ mod stock;
 
 pub use echo::Echo;
 pub use http::{
-    Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, WholeReply, har, urls, whole_reply,
+    Expectation, Http, Http2, HttpOptions, REQUESTS_MAX, WebRequest, WholeReply, har, urls,
+    whole_reply,
 };
 pub use line::{Line, LineOptions};
 pub use receipts::{ReceiptFile, Receipts};
@@ -88,6 +89,15 @@ pub trait Script: Send {
     /// Consumes input of the connection, beginning with the unused rest of the last call.
     fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies;
 
+    /// The places of the requests that the last [`Script::receive`] answered, each among those
+    /// that were unanswered then; 0 is the oldest. `None`: replies have the order of requests.
+    fn order(&self, _at: usize) -> Option<&[u32]> {
+        None
+    }
+
+    /// Appends what the protocol has to say after input, without a new request.
+    fn answer(&mut self, _at: usize, _out: &mut Vec<u8>) {}
+
     /// The server will send nothing more; `rest` was not used. Some replies end this way.
     fn ended(&mut self, _at: usize, _rest: &[u8], _ear: &mut ReplyLog<'_>) -> Replies {
         Replies::default()
@@ -103,8 +113,8 @@ pub trait Script: Send {
     fn close(&mut self, at: usize);
 
     /// Whether unanswered requests of a closed connection may be sent again, because they are
-    /// idempotent (RFC 9110 section 9.2.2).
-    fn may_repeat(&self) -> bool {
+    /// idempotent (RFC 9110 section 9.2.2), or because the server has not begun them.
+    fn may_repeat(&self, _at: usize) -> bool {
         false
     }
 

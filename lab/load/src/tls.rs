@@ -99,7 +99,8 @@ impl Layers {
             config.resumption = Resumption::disabled();
         }
         if target.scheme == Scheme::Http || websocket.is_some() {
-            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+            let name = if target.http2 { "h2" } else { "http/1.1" };
+            config.alpn_protocols = vec![name.into()];
         }
         Ok(Some(Self { tls: Some((Arc::new(config), name)), websocket }))
     }

@@ -7,8 +7,12 @@ use crate::http::Chunked;
 /// The longest head of a reply, in bytes: our own services write it.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// Names of the static table that replies use (RFC 7541 appendix A).
+/// Names of the static table that heads use (RFC 7541 appendix A).
 const NAMES: &[(&str, usize)] = &[
+    (":method", 2),
+    (":path", 4),
+    (":scheme", 6),
+    (":authority", 1),
     ("content-type", 31),
     ("content-length", 28),
     ("date", 33),

@@ -1,4 +1,5 @@
-//! Heads of requests: from HPACK to HTTP/1.1 (RFC 9113 section 8).
+//! Heads that a peer sends (RFC 9113 section 8): of requests, from HPACK to HTTP/1.1, and of
+//! replies.
 
 use std::borrow::Cow;
 
@@ -47,6 +48,17 @@ pub struct RequestHead {
     pub is_chunked: bool,
 }
 
+/// The head of a reply, as far as a client that only checks it needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyHead {
+    /// Its status.
+    pub status: u16,
+    /// The length of the body, if the head says it.
+    pub length: Option<u64>,
+    /// It says when to try again.
+    pub retries: bool,
+}
+
 /// Reads the heads of a connection. It holds the table of HPACK, so each block must be read, also
 /// those of streams that nobody answers.
 pub struct HeadReader(Decoder<'static>);
@@ -88,6 +100,37 @@ impl HeadReader {
             })
             .map_err(|_| Code::Compression)?;
         Ok(if size > max { Err(None) } else { fields.finish(has_body).map_err(Some) })
+    }
+
+    /// Reads the head of a reply; `None` if it is malformed, as trailers are in its place.
+    ///
+    /// # Errors
+    /// As [`HeadReader::request`].
+    pub fn reply(&mut self, block: &[u8]) -> Result<Option<ReplyHead>, Code> {
+        let (mut head, mut is_right) = (ReplyHead::default(), true);
+        let number = |value: &[u8]| {
+            let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
+            str::from_utf8(digits).ok()?.parse::<u64>().ok()
+        };
+        self.0
+            .decode_with_cb(block, |name, value| match &name[..] {
+                b":status" => {
+                    let status = number(&value).filter(|it| (100..1000).contains(it));
+                    is_right &= head.status == 0 && status.is_some();
+                    head.status = status.unwrap_or(0) as u16;
+                }
+                b"content-length" => {
+                    let length = number(&value);
+                    is_right &= length.is_some() && head.length.is_none_or(|it| length == Some(it));
+                    head.length = length;
+                }
+                _ => {
+                    is_right &= head.status > 0 && is_field(&name, &value).is_ok();
+                    head.retries |= &name[..] == b"retry-after";
+                }
+            })
+            .map_err(|_| Code::Compression)?;
+        Ok(Some(head).filter(|head| is_right && head.status > 0))
     }
 
     /// Reads trailers, which are dropped: a trailer must not become a header.
@@ -312,6 +355,26 @@ mod tests {
         let connect = block(&[(":method", "CONNECT"), (":authority", "a:1")]);
         let head = HeadReader::default().request(&connect, true, 1000).unwrap().unwrap();
         assert!(head.text.starts_with(b"CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n"));
+    }
+
+    #[test]
+    fn the_head_of_a_reply_has_one_status_and_one_length() {
+        let check = |fields: &[(&str, &str)], wanted: Option<(u16, Option<u64>, bool)>| {
+            let head = HeadReader::default().reply(&block(fields)).expect("a whole block");
+            let found = head.map(|it| (it.status, it.length, it.retries));
+            assert_eq!(found, wanted, "{fields:?}");
+        };
+        let ok = (":status", "200");
+        check(&[ok, ("date", "now"), ("content-length", "7")], Some((200, Some(7), false)));
+        check(&[(":status", "503"), ("retry-after", "1")], Some((503, None, true)));
+        check(&[ok, ok], None);
+        check(&[("date", "now"), ok], None);
+        check(&[ok, ("content-length", "7"), ("content-length", "8")], None);
+        check(&[ok, ("content-length", "+7")], None);
+        check(&[ok, ("Date", "now")], None);
+        check(&[(":status", "20")], None);
+        check(&[("sum", "1")], None);
+        assert_eq!(HeadReader::default().reply(b"\x80"), Err(Code::Compression));
     }
 
     #[test]

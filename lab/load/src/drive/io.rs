@@ -114,6 +114,7 @@ impl Driver {
                     if replies.over {
                         return self.move_on(at, stop, now);
                     }
+                    self.answer(at, now);
                     self.go_on(at, stop, now);
                     if count < RECEIVE && !self.links[at].has_more() {
                         return;
@@ -146,12 +147,29 @@ impl Driver {
         }
     }
 
-    /// Records the times of the oldest answered requests of a connection.
+    /// Sends what the protocol has to say without a request.
+    fn answer(&mut self, at: usize, now: Instant) {
+        let link = &mut self.links[at];
+        if !link.is_up() {
+            return;
+        }
+        let before = link.unsent.len();
+        self.script.answer(at, &mut link.unsent);
+        if link.unsent.len() > before {
+            self.send(at, now);
+        }
+    }
+
+    /// Records the times of answered requests of a connection: the oldest, or those that the script
+    /// names.
     fn credit(&mut self, at: usize, replies: Replies, now: Instant) {
         let link = &mut self.links[at];
         link.moved = now;
+        let order = self.script.order(at);
         if replies.done > 0 {
-            link.replied = now;
+            if order.is_none() {
+                link.replied = now;
+            }
             self.run.answered = now;
         }
         let detailed = self.settings.detailed;
@@ -164,8 +182,9 @@ impl Driver {
         let (mut left, mut wrong, mut noted) = (replies.done, replies.wrong, 0);
         let mut refused = replies.refused;
         while left > 0 {
-            let most = if detailed { 1 } else { left };
-            let Some((run, count)) = link.answered(most) else { break };
+            let most = if detailed || order.is_some() { 1 } else { left };
+            let place = order.and_then(|all| all.get((replies.done - left) as usize).copied());
+            let Some((run, count)) = link.answered(place.unwrap_or(0), most) else { break };
             left -= count;
             // All replies arrived at the same moment, so it does not matter to the times which were
             // wrong or refused.
@@ -302,7 +321,7 @@ impl Driver {
             // The server is overloaded, or has lost its store: not again at once.
             return self.lose(at, now);
         }
-        if owed > 0 && !self.script.may_repeat() {
+        if owed > 0 && !self.script.may_repeat(at) {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
                 format!("the server ended connection {at} with {owed} replies missing")
             });

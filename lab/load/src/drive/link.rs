@@ -3,8 +3,9 @@
 //! A link outlives its sockets: it is the slot of one user or one connection of the plan, and is
 //! dialled again after a failure, with a pause that doubles from 10 ms to 1 s until a reply
 //! arrives. Requests that left together form a run with one due time and one send time, so a batch
-//! of any depth costs one entry. Replies come in the order of requests; the front run is the next
-//! to be answered. `outstanding` is the sum over the runs.
+//! of any depth costs one entry. Replies come in the order of requests, and the front run is the
+//! next to be answered, unless the script names the answered ones
+//! ([`Script::order`](crate::Script::order)). `outstanding` is the sum over the runs.
 
 use super::wire::Wire;
 use crate::Instant;
@@ -148,14 +149,19 @@ impl Link {
         self.moved = now;
     }
 
-    /// Takes up to `most` answered requests off the oldest run; returns the run and the count.
-    /// `None` if nothing is outstanding.
-    pub(super) fn answered(&mut self, most: u32) -> Option<(Run, u32)> {
-        let run = self.runs.front_mut()?;
+    /// Takes up to `most` answered requests off the run that has the one at `place`, where 0 is the
+    /// oldest; returns the run and the count. `None` if there is no such request.
+    pub(super) fn answered(&mut self, place: u32, most: u32) -> Option<(Run, u32)> {
+        let mut behind = 0;
+        let at = self.runs.iter().position(|run| {
+            behind += run.left;
+            place < behind
+        })?;
+        let run = &mut self.runs[at];
         let (found, count) = (*run, run.left.min(most));
         run.left -= count;
         if run.left == 0 {
-            self.runs.pop_front();
+            self.runs.remove(at);
         }
         self.outstanding -= count;
         self.pause = PAUSE_MIN;
@@ -200,7 +206,7 @@ impl Link {
     }
 
     /// How long the oldest unanswered request has waited for its reply, which can begin only after
-    /// the one before it.
+    /// the one before it if replies have an order.
     pub(super) fn waits(&self, now: Instant) -> Duration {
         let sent = self.runs.front().map_or(now, |run| run.sent);
         now.since(sent.max(self.opened).max(self.replied))
@@ -230,10 +236,21 @@ mod tests {
         let mut link = Link::default();
         link.asked(3, at(1), at(2));
         link.asked(2, at(5), at(6));
-        let mut next = |most| link.answered(most).map(|(run, count)| (run.sent.ns(), count));
+        let mut next = |most| link.answered(0, most).map(|(run, count)| (run.sent.ns(), count));
         let found: Vec<_> = [2, 4, 1, 9, 9].into_iter().map(&mut next).collect();
         assert_eq!(found, [Some((2, 2)), Some((2, 1)), Some((6, 1)), Some((6, 1)), None]);
         assert_eq!(link.outstanding, 0);
+    }
+
+    #[test]
+    fn a_reply_out_of_order_belongs_to_its_own_run() {
+        let mut link = Link::default();
+        link.asked(2, at(1), at(2));
+        link.asked(2, at(5), at(6));
+        let mut next = |place| link.answered(place, 1).map(|(run, count)| (run.sent.ns(), count));
+        let found: Vec<_> = [3, 2, 2, 0, 0, 0].into_iter().map(&mut next).collect();
+        let (first, second) = (Some((2, 1)), Some((6, 1)));
+        assert_eq!(found, [second, second, None, first, first, None]);
     }
 
     #[test]
@@ -242,7 +259,7 @@ mod tests {
         let most = Duration::from_nanos(10);
         link.asked(3, at(1), at(1));
         link.asked(5, at(4), at(4));
-        link.answered(1);
+        link.answered(0, 1);
         let found: Vec<u64> = [11, 12, 12, 14, 15, 90].map(|now| link.late(at(now), most)).into();
         assert_eq!(found, [0, 2, 0, 0, 5, 0]);
     }
@@ -251,7 +268,7 @@ mod tests {
     fn what_is_outstanding_moves_to_another_connection() {
         let mut link = Link::default();
         link.asked(3, at(1), at(2));
-        link.answered(1);
+        link.answered(0, 1);
         let runs = link.take_runs();
         assert_eq!((link.outstanding, runs.len()), (0, 1));
         link.close(at(4));
@@ -267,13 +284,13 @@ mod tests {
         // Bytes of a reply that drips move the connection, not the wait.
         link.moved = at(340);
         assert_eq!(link.waits(at(350)), Duration::from_nanos(250));
-        link.answered(1);
+        link.answered(0, 1);
         link.replied = at(300);
         assert_eq!(link.waits(at(350)), Duration::from_nanos(50));
         // A request that is sent again on a new connection waits from then on.
         link.opened = at(340);
         assert_eq!(link.waits(at(350)), Duration::from_nanos(10));
-        link.answered(1);
+        link.answered(0, 1);
         assert_eq!(link.waits(at(350)), Duration::ZERO);
     }
 
@@ -288,7 +305,7 @@ mod tests {
         let found: Vec<u64> = (0..9).map(|_| pause(&mut link)).collect();
         assert_eq!(found, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         link.asked(1, at(0), at(0));
-        link.answered(1);
+        link.answered(0, 1);
         assert_eq!(pause(&mut link), 10);
     }
 }

@@ -20,7 +20,7 @@ use wire::websocket::MessageKind;
 pub enum Scheme {
     /// The stock market.
     Stock,
-    /// HTTP/1.1.
+    /// HTTP/1.1, or HTTP/2.
     Http,
     /// Packets of ten bytes that come back unchanged.
     Echo,
@@ -42,6 +42,8 @@ pub struct Target {
     pub scheme: Scheme,
     /// Encryption; `None`: plain TCP.
     pub tls: Option<TlsOptions>,
+    /// HTTP/2: by ALPN over TLS, else by prior knowledge.
+    pub http2: bool,
     /// Messages of a WebSocket of this type; `None`: bytes.
     pub websocket: Option<MessageKind>,
     /// The server's address; the first one if a name has several, until [`Target::settled`].
@@ -140,7 +142,8 @@ impl FromStr for Target {
         let address = spares.remove(0);
         let others = nodes.map(|it| Ok(self::addresses(it, port)?[0])).collect::<Result<_, _>>()?;
         let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
-        Ok(Self { text, scheme, tls, websocket, address, spares, others, authority, path })
+        let http2 = false;
+        Ok(Self { text, scheme, tls, http2, websocket, address, spares, others, authority, path })
     }
 }
 
@@ -161,6 +164,20 @@ impl Target {
     /// The host without its port.
     pub fn host(&self) -> String {
         origin(&self.authority).0
+    }
+
+    /// Speaks HTTP/2.
+    ///
+    /// # Errors
+    /// The target is no web server.
+    pub fn speak_http2(&mut self) -> Result<(), Usage> {
+        self.http2 = self.scheme == Scheme::Http;
+        match self.http2 {
+            true => Ok(()),
+            false => Err(Usage(format!(
+                "expected --http2 with http:// or https://, found {self}; leave it out"
+            ))),
+        }
     }
 
     /// Checks certificates by `options`.

@@ -36,8 +36,8 @@ pub enum Failure {
 fn remedy(target: &str, error: &io::Error) -> String {
     match error.get_ref().and_then(|why| why.downcast_ref()) {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
-            return "the server offers no HTTP/1.1 over TLS (ALPN), perhaps HTTP/2 only: let it \
-                    offer http/1.1 too"
+            return "the server offers another version of HTTP over TLS (ALPN): HTTP/2 is asked for \
+                    by --http2, HTTP/1.1 without it"
                 .to_owned();
         }
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {

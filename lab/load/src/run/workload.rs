@@ -7,7 +7,7 @@ use crate::parse::{Target, Usage};
 use crate::probe;
 use crate::report::Check;
 use crate::script::{
-    Echo, Http, HttpOptions, Line, LineOptions, ReceiptFile, Receipts, SHOW, Script, Stock,
+    Echo, Http, Http2, HttpOptions, Line, LineOptions, ReceiptFile, Receipts, SHOW, Script, Stock,
     StockOptions, Totals,
 };
 use crate::tls::Layers;
@@ -24,7 +24,7 @@ pub enum Workload {
     Stock(StockOptions),
     /// Numbered orders of a market; their receipts go into the file.
     Receipts(StockOptions, PathBuf),
-    /// Requests of HTTP/1.1.
+    /// Requests of HTTP, in the version of the target.
     Http(HttpOptions),
     /// Packets to be echoed.
     Echo,
@@ -39,12 +39,15 @@ pub(super) struct Prepared {
     receipts: Option<ReceiptFile>,
     /// Encryption, if there is any.
     pub(super) tls: Option<Layers>,
+    /// The scheme of requests of HTTP/2; `None`: HTTP/1.1.
+    http2: Option<&'static str>,
 }
 
 impl Prepared {
     /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
         let tls = Layers::of(target)?;
+        let http2 = target.http2.then_some(if tls.is_some() { "https" } else { "http" });
         // Numbered requests survive the loss of a server; so does this one.
         let until = match workload {
             Workload::Receipts(..) => now() + PROBE,
@@ -63,7 +66,7 @@ impl Prepared {
         };
         let (Workload::Stock(options) | Workload::Receipts(options, _)) = workload else {
             ask(b"", &|_| true)?;
-            return Ok(Self { rows: Vec::new(), receipts: None, tls });
+            return Ok(Self { rows: Vec::new(), receipts: None, tls, http2 });
         };
         let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
         let reply = ask(SHOW, &|reply| text(reply).is_some())?;
@@ -71,7 +74,7 @@ impl Prepared {
             Workload::Receipts(_, path) => Some(ReceiptFile::new(create(path)?)),
             _ => None,
         };
-        Ok(Self { rows: text(&reply).unwrap_or_default(), receipts, tls })
+        Ok(Self { rows: text(&reply).unwrap_or_default(), receipts, tls, http2 })
     }
 
     /// A script for the thread numbered `part`; each draws different requests.
@@ -93,7 +96,11 @@ impl Prepared {
             Workload::Echo => Box::new(Echo::new(connections)),
             Workload::Http(options) => {
                 let options = HttpOptions { seed: seed(options.seed), ..options.clone() };
-                Box::new(Http::new(options, connections)?)
+                let http = Http::new(options, connections)?;
+                match self.http2 {
+                    Some(scheme) => Box::new(Http2::new(http, scheme)),
+                    None => Box::new(http),
+                }
             }
             Workload::Stock(options) | Workload::Receipts(options, _) => {
                 let options = StockOptions { seed: seed(options.seed), ..options.clone() };

@@ -10,9 +10,11 @@
 //! parser.
 
 mod body;
+mod http2;
 mod list;
 mod options;
 
+pub use http2::Http2;
 pub use list::{har, urls};
 pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest};
 
@@ -87,6 +89,8 @@ struct Reply {
     retries: bool,
     /// Its head or its body is incomplete.
     is_malformed: bool,
+    /// The length of the body by the head, where the body has another end.
+    announced: Option<u64>,
 }
 
 /// The contents of a head.
@@ -131,6 +135,18 @@ impl Http {
         };
         http.reserve(connections);
         Ok(http)
+    }
+
+    /// Draws the next request of a connection.
+    fn draw(&mut self, at: usize) -> usize {
+        let (session, last) = (&mut self.sessions[at], self.requests.len() - 1);
+        if self.options.in_order {
+            let next = if session.next == last { 0 } else { session.next + 1 };
+            std::mem::replace(&mut session.next, next)
+        } else {
+            let draw = unit(&mut session.random);
+            self.shares.partition_point(|&share| share <= draw).min(last)
+        }
     }
 
     /// The number of the request that is answered next on a connection.
@@ -197,8 +213,20 @@ impl Http {
         let reply = std::mem::take(&mut session.reply);
         session.asked.pop_front();
         session.owed -= 1;
+        self.judge(path, &reply, length, log, replies);
+    }
+
+    /// Judges a whole reply with a body of `length` to the request `path`.
+    fn judge(
+        &mut self,
+        path: u16,
+        reply: &Reply,
+        length: u64,
+        log: &mut ReplyLog<'_>,
+        replies: &mut Replies,
+    ) {
         replies.done += 1;
-        replies.over = reply.closes;
+        replies.over |= reply.closes;
         // An overload, and no fault (RFC 9110, 15.6.4 and 10.2.3).
         let is_refused =
             reply.status == 503 && reply.retries && self.options.wanted.status != Some(503);
@@ -206,6 +234,9 @@ impl Http {
         *self.statuses.entry(reply.status).or_default() += 1;
         let judged = match reply.status {
             _ if is_refused => Ok(()),
+            _ if let Some(wanted) = reply.announced.filter(|&it| it != length) => {
+                Err(format!("expected a body of {wanted} bytes, as announced, found {length}"))
+            }
             _ if reply.is_known => self.options.wanted.check_length(length),
             status => self.options.wanted.check(status, length),
         };
@@ -269,23 +300,15 @@ impl Script for Http {
     }
 
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
-        let session = &mut self.sessions[at];
-        session.owed += count;
+        self.sessions[at].owed += count;
         if let [only] = &self.requests[..] {
             (0..count).for_each(|_| out.extend_from_slice(only));
             return;
         }
         for _ in 0..count {
-            let last = self.requests.len() - 1;
-            let path = if self.options.in_order {
-                let next = if session.next == last { 0 } else { session.next + 1 };
-                std::mem::replace(&mut session.next, next)
-            } else {
-                let draw = unit(&mut session.random);
-                self.shares.partition_point(|&share| share <= draw).min(last)
-            };
+            let path = self.draw(at);
             out.extend_from_slice(&self.requests[path]);
-            session.asked.push_back(path as u16);
+            self.sessions[at].asked.push_back(path as u16);
         }
     }
 
@@ -353,7 +376,7 @@ impl Script for Http {
         session.reply = Reply::default();
     }
 
-    fn may_repeat(&self) -> bool {
+    fn may_repeat(&self, _at: usize) -> bool {
         self.repeatable
     }
 
@@ -480,8 +503,7 @@ pub fn whole_reply(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<Whole
 }
 
 /// The words for a server that speaks HTTP/2 only.
-const NOT_HTTP2: &str =
-    "expected a reply of HTTP/1.1, found a frame of HTTP/2; let the server speak HTTP/1.1 too";
+const NOT_HTTP2: &str = "expected a reply of HTTP/1.1, found a frame of HTTP/2; say --http2";
 /// The words for a server that wants TLS.
 const NOT_TLS: &str =
     "expected a reply of HTTP/1.1, found an alert of TLS; the port wants https://";

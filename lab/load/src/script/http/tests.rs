@@ -168,7 +168,7 @@ fn requests_are_rendered_once() {
     http.ask(0, 1, &mut out);
     let text = "POST / HTTP/1.1\r\nHost: a:1\r\nAccept: */*\r\nContent-Length: 3\r\n\r\na=b";
     assert_eq!(String::from_utf8(out), Ok(text.to_owned()));
-    assert!(!http.may_repeat());
+    assert!(!http.may_repeat(0));
     for (name, value) in [("Bad Name", "x"), ("", "x"), ("X", "a\r\nb")] {
         post.headers = vec![(name.to_owned(), value.to_owned())];
         assert!(Http::new(post.clone(), 1).is_err(), "{name}");
