@@ -44,7 +44,7 @@ const LOOPS: &[(&str, &[&str])] = &[
     ("reactor", &["--engine", "reactor", "--workers", "1"]),
     ("coroutine", &["--engine", "coroutine", "--workers", "1"]),
     ("tokio-local", &["--engine", "tokio-local", "--workers", "1"]),
-    ("tokio", &["--engine", "tokio", "--workers", "1"]),
+    ("tokio-steal", &["--engine", "tokio-steal", "--workers", "1"]),
     ("leader", &["--engine", "leader", "--workers", "2"]),
     // Requests under callgrind wait for long, and none may be refused.
     ("epoll-governed", &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),

@@ -275,6 +275,8 @@ mod tests {
         let stock = planned(&[]);
         let names: Vec<&str> = stock.arms.iter().map(|arm| arm.name.as_str()).collect();
         assert!(PRESETS.iter().all(|preset| names.contains(&preset.name)), "{names:?}");
+        let is_engine = |preset: &engines::Preset| peers::by_name(preset.name).engine.is_some();
+        assert!(PRESETS.iter().all(is_engine), "a foreign server has the name of an engine");
         assert!(stock.turns.budget_ms.is_some() && stock.turns.silent > 0);
         assert_eq!((stock.metrics.as_slice(), stock.hopeless()), (&[Metric::Cpu][..], None));
         assert!(stock.expected_ms() < 90_000, "{}", stock.expected_ms());

@@ -48,7 +48,7 @@ pub const COROUTINE: Arm =
 pub const TOKIO_LOCAL: Arm = Arm { flags: "--engine tokio-local", workers: Some(2), ..LOOP };
 
 /// One runtime, whose two threads steal tasks.
-pub const TOKIO: Arm = Arm { flags: "--engine tokio", workers: Some(2), ..LOOP };
+pub const TOKIO_STEAL: Arm = Arm { flags: "--engine tokio-steal", workers: Some(2), ..LOOP };
 
 /// Eight threads that lead in turn.
 pub const LEADER: Arm = Arm { flags: "--engine leader", workers: Some(8), ..LOOP };
@@ -200,13 +200,13 @@ impl Arm {
 
     /// Whether a worker holds all its sessions in one loop that knows each.
     pub fn is_loop(&self) -> bool {
-        let apart = ["coroutine", "leader", "tokio"];
+        let apart = ["coroutine", "leader", "tokio-steal"];
         !self.is_blocking && !self.is_hybrid() && !apart.iter().any(|word| self.has(word))
     }
 
     /// Whether its workers stand on an async runtime.
     pub fn is_runtime(&self) -> bool {
-        self.has("tokio-local") || self.has("tokio")
+        self.has("tokio-local") || self.has("tokio-steal")
     }
 
     /// Whether its workers share their sessions.
@@ -232,7 +232,7 @@ impl Arm {
 
     /// Whether sessions get edge-triggered events.
     pub fn is_edge(&self) -> bool {
-        ["--edge", "coroutine", "tokio-local", "tokio"].iter().any(|word| self.has(word))
+        ["--edge", "coroutine", "tokio-local", "tokio-steal"].iter().any(|word| self.has(word))
     }
 
     /// The number of clients that it serves at once, at most `wished`.

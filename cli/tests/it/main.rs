@@ -286,7 +286,7 @@ mount! {
         overload;
     tokio_local = TOKIO_LOCAL: every, waits, crowd, loops, calls, hoard, private, aided, hiring,
         overload;
-    tokio = TOKIO: every, waits, crowd, loops, calls, hoard, private, aided, overload;
+    tokio_steal = TOKIO_STEAL: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     leader = LEADER: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
 }

@@ -76,7 +76,7 @@ pub enum Wait {
     /// A task for each connection on a runtime of tokio in each worker.
     TokioLocal,
     /// A task for each connection on one runtime of tokio, whose threads steal tasks.
-    Tokio,
+    TokioSteal,
     /// Completion by `io_uring(7)`.
     Uring,
     /// Threads that serve ready connections, and an epoll in which all others are parked.
@@ -162,7 +162,7 @@ words!(
     Epoll = "epoll",
     Coroutine = "coroutine",
     TokioLocal = "tokio-local",
-    Tokio = "tokio",
+    TokioSteal = "tokio-steal",
     Uring = "uring",
     Parked = "parked",
     Leader = "leader",

@@ -23,7 +23,7 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             "parked connections need a pool of threads in each process: say --container hybrid",
         );
     }
-    if matches!(wait, Wait::Port | Wait::Leader | Wait::Tokio) {
+    if matches!(wait, Wait::Port | Wait::Leader | Wait::TokioSteal) {
         return pooled(container, accept, wait);
     }
     match (accept, container, wait) {
@@ -83,5 +83,5 @@ fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static s
 
 /// Whether one loop has many connections.
 fn is_loop(wait: Wait) -> bool {
-    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port | Wait::Tokio)
+    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port | Wait::TokioSteal)
 }

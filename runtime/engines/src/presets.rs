@@ -197,12 +197,12 @@ pub const PRESETS: &[Preset] = &[
         ],
     ),
     preset(
-        "tokio",
-        (Container::Threads, Accept::Shared, Wait::Tokio),
+        "tokio-steal",
+        (Container::Threads, Accept::Shared, Wait::TokioSteal),
         WorkerCount::Cores,
         [
             "nothing; deadlines are kept to the millisecond",
-            "wait/tokio_pool.rs",
+            "wait/tokio_steal.rs",
             "a task for each client, one runtime whose threads steal tasks (tokio)",
         ],
     ),

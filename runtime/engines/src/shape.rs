@@ -115,13 +115,9 @@ impl Shape {
     /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or
     /// port has all sessions.
     pub fn carries(&self) -> bool {
-        match self.wait {
-            Wait::Blocking | Wait::Coroutine | Wait::Parked | Wait::Leader | Wait::Tokio => false,
-            Wait::Port => true,
-            Wait::Select | Wait::Poll | Wait::Epoll | Wait::TokioLocal | Wait::Uring => {
-                self.workers == 1
-            }
-        }
+        use Wait::{Epoll, Poll, Port, Select, TokioLocal, Uring};
+        let is_loop = matches!(self.wait, Select | Poll | Epoll | TokioLocal | Uring);
+        self.wait == Port || (is_loop && self.workers == 1)
     }
 
     /// The tactics of the rings, with every open choice decided.
@@ -198,16 +194,10 @@ impl Shape {
                 _ => Ok(()),
             };
         }
-        if self.workers == 0 || self.workers > WORKERS_MAX {
-            return refuse(format!("expected 1 to {WORKERS_MAX} workers, found {}", self.workers));
-        }
-        // An entry for the extra worker has as many slots.
-        if self.wait == Wait::Tokio && self.workers > WORKERS_MAX / 2 {
-            let most = WORKERS_MAX / 2;
-            return refuse(format!(
-                "expected 1 to {most} threads of one runtime, found --workers {}",
-                self.workers
-            ));
+        // The extra worker's entry has as many slots as that of a runtime.
+        let all = WORKERS_MAX / if self.wait == Wait::TokioSteal { 2 } else { 1 };
+        if self.workers == 0 || self.workers > all {
+            return refuse(format!("expected 1 to {all} workers, found {}", self.workers));
         }
         if self.container.is_single() && self.workers > 1 {
             return refuse(format!(
@@ -221,7 +211,7 @@ impl Shape {
             Some(most) if self.wait == Wait::Parked && most >= self.workers / self.threads() => {
                 Ok(())
             }
-            Some(1..) if matches!(self.wait, Wait::Leader | Wait::Tokio) => Ok(()),
+            Some(1..) if matches!(self.wait, Wait::Leader | Wait::TokioSteal) => Ok(()),
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

@@ -15,7 +15,7 @@ pub mod poll;
 pub mod port;
 pub mod select;
 pub mod tokio_local;
-pub mod tokio_pool;
+pub mod tokio_steal;
 pub mod uring;
 
 use crate::axes::Wait;
@@ -38,7 +38,9 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Epoll => Box::new(Readiness::<epoll::Waiter>::new()),
         Wait::Coroutine => Box::new(coroutine::Coroutines),
         Wait::TokioLocal => Box::new(tokio_local::LocalRuntimes),
-        Wait::Tokio => Box::new(tokio_pool::StealingRuntime { threads: common.shape.workers }),
+        Wait::TokioSteal => {
+            Box::new(tokio_steal::StealingRuntime { threads: common.shape.workers })
+        }
         Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)

@@ -110,7 +110,7 @@ struct AxisArgs {
     /// engine's]
     #[arg(long, hide_short_help = true)]
     accept: Option<Accept>,
-    /// How a worker waits: blocking, select, poll, epoll, coroutine, tokio-local, tokio, uring,
+    /// How a worker waits: blocking, select, poll, epoll, coroutine, tokio-local, tokio-steal, uring,
     /// parked, leader, port [default: the engine's]
     #[arg(long, hide_short_help = true)]
     wait: Option<Wait>,

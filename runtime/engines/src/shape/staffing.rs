@@ -17,15 +17,15 @@ impl Shape {
         match self.container {
             Container::Hybrid => self.knobs.staff.threads.unwrap_or(THREADS),
             // One entry starts them all.
-            _ if self.wait == Wait::Tokio => self.workers.max(1),
+            _ if self.wait == Wait::TokioSteal => self.workers.max(1),
             _ => 1,
         }
     }
 
-    /// Slots on the scoreboard that one entry takes: the threads of a hybrid or a runtime, and their
-    /// listener.
+    /// Slots on the scoreboard that one entry takes: the threads of a hybrid or a
+    /// runtime, and their listener.
     pub(crate) fn stride(&self) -> usize {
-        let is_group = self.container == Container::Hybrid || self.wait == Wait::Tokio;
+        let is_group = self.container == Container::Hybrid || self.wait == Wait::TokioSteal;
         if is_group { self.threads() + 1 } else { 1 }
     }
 

@@ -139,7 +139,7 @@ impl<C: Crew> Supervisor<'_, C> {
         match shape.container {
             _ if index == SLOTS - 1 => "reception",
             Container::Hybrid if index % shape.stride() == shape.threads() => "listener",
-            _ if shape.wait == Wait::Tokio && index == 0 => "listener",
+            _ if shape.wait == Wait::TokioSteal && index == 0 => "listener",
             Container::Hybrid => "worker",
             _ if shape.acceptors() > 0 && index >= shape.workers => "acceptor",
             _ => "worker",
