@@ -114,7 +114,7 @@ fn space() -> String {
                     None => name(container, accept, wait).unwrap_or("yes").to_owned(),
                     Some(reason) => {
                         let next = reasons.len() + 1;
-                        format!("- [{}]", *reasons.entry(reason).or_insert(next))
+                        format!("-[{}]", *reasons.entry(reason).or_insert(next))
                     }
                 });
             }
@@ -152,7 +152,7 @@ mod tests {
         for line in named.lines().chain(space.lines()) {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        let refused = space.matches("- [").count();
+        let refused = space.matches("-[").count();
         let all = Container::ALL.len() * Accept::ALL.len() * Wait::ALL.len();
         let open = space.matches(" yes ").count();
         assert_eq!(refused + open + PRESETS.len(), all, "{space}");
