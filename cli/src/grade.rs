@@ -75,6 +75,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     let is_class = args.servers.len() > 1 || args.resume.is_some() || args.reports.is_some();
+    if is_class && args.autolab {
+        eprintln!("roundhouse grade: expected one server with --autolab; leave it out for a class");
+        return Ok(ExitCode::from(2));
+    }
     let grades = if is_class { class(args, &options)? } else { vec![single(args, options)?] };
     if grades.iter().all(|grade| !grade.obstacle.is_empty()) {
         bail!("no server could be tried: {}", grades[0].obstacle);

@@ -37,6 +37,9 @@ fn a_hostile_submission_loses_its_own_points_only() {
     let row = table.lines().find(|row| row.contains("/sound\"")).unwrap_or_default();
     assert!(row.ends_with(",3,3,\"\",2,1"), "{table}");
     assert_eq!(std::fs::read_dir(&reports).expect("a folder").count(), 4);
+    let both = [&hostile, &sound].map(|path| path.as_os_str());
+    let words = "expected one server with --autolab";
+    run(Command::new(BINARY).args(["grade", "--autolab"]).args(both), "").exits(2).says(words);
     let again = grade().out;
     assert_eq!(again.lines().count(), 1, "{again}");
     assert!(again.contains("\"servers\":3"), "{again}");

@@ -234,8 +234,8 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     Ok(subject)
 }
 
-/// Runs `make` with the limits of a server, but of its own time. It makes everything, so that a
-/// program of other sources that lies there earns nothing.
+/// Runs `make` with the limits of a server and a time limit for builds. It makes everything: a
+/// program that was there before earns nothing.
 fn build(program: &Path, target: &str, time: Duration) -> Result<(), String> {
     let folder = program.parent().unwrap_or(program);
     let words = ["make", "-B", target].into_iter().filter(|word| !word.is_empty());

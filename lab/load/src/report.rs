@@ -332,7 +332,8 @@ pub struct TurnReport {
     /// The 99th percentile of the service time (ns), however few requests support it; 0 without
     /// any.
     pub p99_ns: u64,
-    /// How long the server was warmed up (ns): longer than the plan says if it grew cheaper.
+    /// How long the server was loaded before its first window (ns): longer than the plan says if it
+    /// grew cheaper.
     #[serde(default)]
     pub warmed_ns: u64,
     /// The reason why there is no report: the server failed and left the rounds.

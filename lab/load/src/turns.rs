@@ -62,7 +62,7 @@ struct Player<'a> {
     drive: Driver,
     watch: Watch,
     warm: Tally,
-    /// How long it was warmed up.
+    /// How long it was loaded before its first window; the drains do not count.
     warmed: Duration,
     tally: Tally,
     /// The sum of all windows.
@@ -202,9 +202,8 @@ impl<'a> Player<'a> {
         let wanted = wanted.map_or(0, |_| REQUESTS_JIT);
         loop {
             let (next, requests) = self.warm_part(span)?;
-            self.warmed = now().since(begin);
             let falls = last.zip(next).is_some_and(|(last, next)| next < last * STILL_WARMING);
-            if !(falls || requests < wanted) || self.warmed > WARM_MAX {
+            if !(falls || requests < wanted) || now().since(begin) > WARM_MAX {
                 break;
             }
             (last, span) = (next, span * 2);
@@ -224,6 +223,7 @@ impl<'a> Player<'a> {
         let cost = after.tree.since(&before.tree);
         let is_known = !cost.is_coarse && tally.done >= REQUESTS_MIN;
         self.warm.merge(&tally);
+        self.warmed += span;
         Ok((is_known.then(|| cost.cpu_ns as f64 / tally.done as f64), tally.done))
     }
 

@@ -411,9 +411,9 @@ impl Script for Http {
         let each =
             bad.iter().map(|(status, count)| format!("{count} of {done} replies were {status}"));
         let mut faults: Vec<String> = each.collect();
-        let others = wrong.saturating_sub(bad.values().sum());
-        if others > 0 {
-            faults.push(format!("{others} of {done} replies had another length or form"));
+        let rest = wrong.saturating_sub(bad.values().sum());
+        if rest > 0 {
+            faults.push(format!("{rest} of {done} replies had another length or form"));
         }
         Check {
             kind: "http".to_owned(),
