@@ -277,7 +277,7 @@ fn announce(known: &Run, placement: Option<Placement>) {
     let twin = if plan.twin { " and a twin" } else { "" };
     let (arms, points) = (plan.arms.len(), plan.points.len());
     let length = match plan.turns.budget_ms {
-        Some(_) => format!("in at most {seconds} s"),
+        Some(_) => format!("in about {seconds} s"),
         None => format!("{} blocks, about {seconds} s", plan.blocks),
     };
     let points = words::counted(points as u64, "load point");

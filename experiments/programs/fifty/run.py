@@ -121,6 +121,8 @@ def judge(result):
     """Faults of one comparison."""
     faults = []
     text = ' '.join(result['stdout'].split('\n\n')[0].split())
+    if 'text' not in result['truth'] and 'rong answers' in text:
+        faults.append('right answers called wrong')
     for metric, (decision, ratio, low, high) in result['judged'].items():
         if metric in ('max', 'mean', 'p999'):
             continue  # not shown

@@ -417,18 +417,21 @@ impl Plan {
         self.turns.budget_ms.map_or(all_ms, |most| all_ms.min(most + self.block_ms()))
     }
 
-    /// The duration of one block, milliseconds.
+    /// The duration of one block, milliseconds. Each idle connection takes a third of one, because
+    /// they are made at the server's pace, and closed.
     fn block_ms(&self) -> u64 {
         let windows = u64::from(self.turns.windows);
         let points = self.points.iter().map(|point| {
             let (warmup_ms, window_ms) = self.spans(point);
-            match point.model {
+            let idle_ms = u64::from(point.idle) / 3;
+            let span_ms = match point.model {
                 Model::Closed => warmup_ms + windows * window_ms + AROUND_MS / 4,
                 Model::Open { .. } => warmup_ms + window_ms + AROUND_MS,
                 // Before, during, and some probes after it.
                 Model::Overload { .. } => warmup_ms + 2 * window_ms + 9 * AROUND_MS,
                 Model::Capacity { .. } => PROBES * (warmup_ms + window_ms + AROUND_MS),
-            }
+            };
+            idle_ms + span_ms
         });
         self.entrants().len() as u64 * points.sum::<u64>()
     }

@@ -71,6 +71,8 @@ const SEALED: usize = 64 << 10;
 const WAIT_MAX: Duration = Duration::from_millis(10);
 /// The number of overdue arrivals handled before replies get their turn.
 const ARRIVALS: usize = 64;
+/// The number of events of one wait.
+const EVENTS: usize = 256;
 /// The number of descriptors that this process needs besides its connections, chosen generously.
 const SPARE_FILES: u64 = 64;
 /// Epoll keys: connections from 0, idle connections from here.
@@ -209,8 +211,8 @@ impl Driver {
     /// # Errors
     /// The epoll fails. Connection faults are counted instead.
     pub fn phase(&mut self, stop: &dyn Stop) -> std::io::Result<()> {
-        let mut events = Events::with_capacity(256);
-        let mut now = self.begin(stop);
+        let mut events = Events::with_capacity(EVENTS);
+        let mut now = self.begin(stop, &mut events)?;
         let mut sweep = now + self.sweep_gap();
         loop {
             let arrived = self.admit(stop, now);
@@ -268,8 +270,9 @@ impl Driver {
         unanswered
     }
 
-    /// Starts a phase: makes or wakes connections.
-    fn begin(&mut self, stop: &dyn Stop) -> Instant {
+    /// Starts a phase: leaves connections that the server has closed since the last one, and makes
+    /// or wakes the others.
+    fn begin(&mut self, stop: &dyn Stop, events: &mut Events) -> std::io::Result<Instant> {
         let now = now();
         (self.run.asked, self.run.done, self.run.answered) = (self.outstanding(), 0, now);
         if self.arrivals.started.is_none() {
@@ -289,10 +292,14 @@ impl Driver {
             if link.rounds == u64::MAX && link.outstanding == 0 {
                 link.due = link.due.max(now);
             }
-            self.go_on(at, stop, now);
         }
+        for _ in 0..=self.links.len() / EVENTS {
+            self.net.epoll.wait(events, Some(Duration::ZERO))?;
+            events.iter().for_each(|ready| self.turn(ready, stop));
+        }
+        (0..self.links.len()).for_each(|at| self.go_on(at, stop, now));
         self.counts.delays.begin(now);
-        now
+        Ok(now)
     }
 
     /// Handles the arrivals due by now; returns how many there were.
@@ -438,10 +445,11 @@ impl Driver {
                 self.dial_again(at, now);
             } else if link.outstanding > 0 {
                 let (owed, silent) = (link.outstanding, link.is_silent());
+                let still = stats::words::time(still.as_nanos() as f64);
                 self.fail(at, now, FaultKind::Timeout, || match silent {
-                    true => format!("no reply in {still:?}, {owed} missing on connection {at}"),
+                    true => format!("no reply in {still}, {owed} missing on connection {at}"),
                     false => {
-                        format!("no whole reply in {still:?}, {owed} missing on connection {at}")
+                        format!("no whole reply in {still}, {owed} missing on connection {at}")
                     }
                 });
             }

@@ -28,10 +28,10 @@ use std::time::Duration;
 const SETTLE: Duration = Duration::from_millis(1);
 
 /// A server warms up as long as a part of its warm-up costs less CPU time per request than this
-/// share of the part before it: a JIT compiles what runs. Each part is twice as long as the last.
+/// share of the part before it: a JIT compiles what runs. Parts double while they are too short.
 const STILL_WARMING: f64 = 0.8;
 /// No further part begins after this time. The laboratory allows for it.
-const WARM_MAX: Duration = Duration::from_secs(4);
+const WARM_MAX: Duration = Duration::from_secs(3);
 /// Fewer requests say nothing about their cost.
 const REQUESTS_MIN: u64 = 20;
 /// Fewer requests are not enough for a JIT to find what is worth its time.
@@ -206,7 +206,10 @@ impl<'a> Player<'a> {
             if !(falls || requests < wanted) || now().since(begin) > WARM_MAX {
                 break;
             }
-            (last, span) = (next, span * 2);
+            last = next;
+            if requests < REQUESTS_JIT {
+                span *= 2;
+            }
         }
         self.before = Some(self.watch.sample().map_err(Failure::Watch)?);
         self.started_unix_ms = run::unix_ms();

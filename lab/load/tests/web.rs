@@ -2,14 +2,14 @@
 //! error.
 
 use load::drive::Settings;
-use load::run::{Window, Workload};
+use load::run::{Watched, Window, Workload};
 use load::script::HttpOptions;
 use load::work::Think;
-use load::{Arrivals, FaultKind, Model, Plan, Report, Verdict};
+use load::{Arrivals, FaultKind, Model, Plan, Report, TurnsPlan, Verdict};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -126,6 +126,61 @@ fn a_post_is_not_asked_twice() {
     assert!(report.lost > 0 && report.errors.of(FaultKind::ClosedEarly) > 0, "{report}");
     let known = report.response.count + report.failed + report.censored;
     assert_eq!(known, 300, "{report}");
+}
+
+/// The open connections of a server that is not at its turn.
+static OTHERS: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_server_may_leave_connections_while_others_have_their_turn() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let requests = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&requests);
+    thread::spawn(move || {
+        while let Ok((socket, _)) = listener.accept() {
+            OTHERS.lock().expect("no panic").push(socket.try_clone().expect("a descriptor"));
+            let count = Arc::clone(&count);
+            thread::spawn(move || talk(socket, |_| (sized("hello", ""), false), &count));
+        }
+    });
+    let first = Web { address, requests };
+    let second = Web::open(|_| {
+        let left = std::mem::take(&mut *OTHERS.lock().expect("no panic"));
+        left.iter().for_each(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));
+        (sized("hello", ""), false)
+    });
+    let span = Duration::from_millis(10);
+    let watch = Some(Watched { pid: std::process::id(), group: None, place: None });
+    let runs = [&first, &second].map(|web| Plan {
+        warmup: span,
+        watch: watch.clone(),
+        window: Window::For(span),
+        ..plan(web, 1)
+    });
+    let turns = TurnsPlan { runs: runs.to_vec(), seed: 3, windows: 6, window: span, cpu: None };
+    let report = load::turns::run(&turns).unwrap_or_else(|e| panic!("{e}"));
+    assert!(report.is_right(), "{report}");
+    assert!(report.turns.iter().all(|turn| turn.report.as_ref().is_some_and(|it| it.lost == 0)));
+}
+
+#[test]
+fn a_close_after_a_rest_is_no_fault() {
+    let leaves: ServerBehaviour = |n| match n {
+        1 => (sized("hello", ""), false),
+        _ => (String::new(), true),
+    };
+    let check = |think| {
+        let web = Web::open(leaves);
+        let mut plan = plan(&web, 1);
+        plan.model = Model::Closed { depth: 1, think, ramp: None };
+        plan.window = Window::Count(9);
+        run(&plan)
+    };
+    let report = check(Think::Fixed(Duration::from_millis(1100)));
+    assert!(report.is_right() && report.repeated > 0, "{report}");
+    let report = check(Think::None);
+    assert!(report.errors.of(FaultKind::ClosedEarly) > 0 && report.repeated == 0, "{report}");
 }
 
 /// Checks that an erroneous behaviour leads to at most this many right replies, and to an example.

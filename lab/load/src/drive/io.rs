@@ -280,6 +280,9 @@ impl Driver {
     /// Handles the end of the server's side of a connection.
     fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         self.count_end(at);
+        if self.repeat_after_rest(at, now) {
+            return;
+        }
         let notes = self.settings.detailed.then_some(&mut self.record.notes);
         let mut log = ReplyLog::new(&mut self.counts.faults, notes);
         let held = std::mem::take(&mut self.links[at].held);
@@ -351,9 +354,26 @@ impl Driver {
         is_up
     }
 
+    /// Sends requests again that met a connection which the server had just left after a rest, as
+    /// browsers do; whether it did. A second close is a fault, because the new connection has not
+    /// rested.
+    fn repeat_after_rest(&mut self, at: usize, now: Instant) -> bool {
+        let may = self.links[at].was_left() && self.script.may_repeat(at);
+        if may {
+            self.drop_link(at, now);
+            if !self.resend(at, now) {
+                self.count_lost(at);
+            }
+        }
+        may
+    }
+
     pub(super) fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
         if FaultKind::of(e) == FaultKind::Reset {
             self.count_end(at);
+            if self.repeat_after_rest(at, now) {
+                return;
+            }
         }
         self.count_io(e, doing);
         self.lose(at, now);

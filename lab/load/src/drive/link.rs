@@ -16,6 +16,10 @@ use std::time::Duration;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// A server may close a connection on which nothing has moved for this long just as the next
+/// request is on its way (RFC 9112 section 9.3.1).
+const REST: Duration = Duration::from_secs(1);
+
 /// Whether there is a connection.
 #[derive(Debug)]
 pub(super) enum State {
@@ -68,6 +72,8 @@ pub(super) struct Link {
     pub(super) replied: Instant,
     /// When bytes or requests last moved on the connection.
     pub(super) moved: Instant,
+    /// Whether its unanswered requests were sent after a rest.
+    has_rested: bool,
     /// Received bytes that the script could not use yet.
     pub(super) held: Vec<u8>,
     /// Encoded requests; the first `sent` bytes are sent.
@@ -97,6 +103,7 @@ impl Default for Link {
             unlogged: false,
             replied: Instant::ZERO,
             moved: Instant::ZERO,
+            has_rested: false,
             held: Vec::new(),
             unsent: Vec::new(),
             sent: 0,
@@ -113,7 +120,7 @@ impl Link {
         // Through layers the client speaks first, as soon as it can.
         self.watching_room = matches!(wire, Wire::Layered(_));
         self.state = State::Up(wire);
-        (self.asked, self.moved) = (0, now);
+        (self.asked, self.moved, self.has_rested) = (0, now, false);
         (self.opened, self.greetings, self.unlogged) = (now, 0, false);
     }
 
@@ -137,6 +144,9 @@ impl Link {
 
     /// Notes `count` requests that are sent now.
     pub(super) fn asked(&mut self, count: u32, due: Instant, sent: Instant) {
+        if self.outstanding == 0 {
+            self.has_rested = self.asked > 0 && sent.since(self.moved) >= REST;
+        }
         self.runs.push_back(Run { due, sent, left: count, is_late: false });
         self.outstanding += count;
         self.asked += u64::from(count);
@@ -217,6 +227,11 @@ impl Link {
         self.runs.front().is_none_or(|run| self.moved <= run.sent)
     }
 
+    /// Whether the server may have closed it before the unanswered requests arrived.
+    pub(super) fn was_left(&self) -> bool {
+        self.has_rested && self.outstanding > 0 && self.is_silent()
+    }
+
     /// Whether a connection exists, or will exist once the kernel has answered.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
@@ -292,6 +307,23 @@ mod tests {
         assert_eq!(link.waits(at(350)), Duration::from_nanos(10));
         link.answered(0, 1);
         assert_eq!(link.waits(at(350)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_connection_is_left_after_a_rest_only() {
+        let mut link = Link::default();
+        let second = |count: u64| at(count * 1_000_000_000);
+        link.asked(1, second(5), second(5));
+        assert!(!link.was_left(), "it is new");
+        link.answered(0, 1);
+        link.moved = second(6);
+        link.asked(1, second(6), at(6_999_999_999));
+        assert!(!link.was_left(), "it has not rested");
+        link.answered(0, 1);
+        link.asked(1, second(8), second(8));
+        assert!(link.was_left());
+        link.moved = second(9);
+        assert!(!link.was_left(), "part of a reply has come");
     }
 
     #[test]
