@@ -9,10 +9,11 @@
 use super::{KindReport as Kind, Report, Server, StressReport, TurnsReport};
 use crate::censor::Percentile;
 use crate::drive::StressCounts;
-use crate::faults::Faults;
+use crate::faults::{FaultKind, Faults};
 use crate::timeline::Slice;
 use meter::Quantiles;
-use stats::words::{folded, time};
+use stats::words::{folded, grouped, time};
+use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter, Write};
 
 /// The width of a line on the narrowest terminal in use.
@@ -20,6 +21,8 @@ const WIDTH: usize = 80;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// In place of figures where there was nothing to count.
 const NO_TIME: &str = "no request has a time";
+/// The most statuses that are shown apart.
+const STATUSES_MAX: usize = 8;
 /// The columns before the figures of a line.
 const NAMES: usize = 16;
 
@@ -64,11 +67,7 @@ impl Report {
             false => self::verdict(self.check.ok),
         };
         writeln!(f, "  check         {checked}: {}", self.check.detail)?;
-        if !self.statuses.is_empty() {
-            let each = |(status, count): (&u16, &u64)| format!("{status}: {count}");
-            let each: Vec<String> = self.statuses.iter().map(each).collect();
-            writeln!(f, "  statuses      {}", each.join(" · "))?;
-        }
+        self.outcomes(f)?;
         faults(f, &self.errors)?;
         self.connections(f)?;
         self.unanswered(f)?;
@@ -86,6 +85,24 @@ impl Report {
             writeln!(f, "  objective     {} {met}: {found}", it.goal)?;
         }
         self.doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
+    }
+
+    /// The replies by status, the most frequent of many, and the other outcomes by fault.
+    fn outcomes(&self, f: &mut String) -> fmt::Result {
+        if self.statuses.is_empty() {
+            return Ok(());
+        }
+        let mut statuses: Vec<(u16, u64)> = self.statuses.iter().map(|it| (*it.0, *it.1)).collect();
+        statuses.sort_by_key(|&(_, count)| Reverse(count));
+        let (shown, rest) = statuses.split_at(statuses.len().min(STATUSES_MAX));
+        let others = rest.iter().map(|it| it.1).sum::<u64>();
+        let mut all: Vec<_> = shown.iter().map(|it| (it.0.to_string(), it.1)).collect();
+        all.extend((others > 0).then(|| ("others".to_owned(), others)));
+        // Wrong replies have a status.
+        let faults = self.errors.list.iter().filter(|it| it.kind != FaultKind::WrongReply);
+        all.extend(faults.map(|it| (it.kind.to_string(), it.count)));
+        let each = all.iter().map(|(name, count)| format!("{name}: {}", grouped(*count as f64)));
+        writeln!(f, "  statuses      {}", each.collect::<Vec<_>>().join(" · "))
     }
 
     fn head(&self, f: &mut String) -> fmt::Result {
@@ -298,6 +315,23 @@ mod tests {
         assert_eq!(quantiles(&few), "max 9 ns · mean 0 ns");
         let many = Quantiles { count: 10_000, p99_ns: Some(8), ..few };
         assert_eq!(quantiles(&many), "p50 5 ns · p90 6 ns · p99 8 ns · max 9 ns · mean 0 ns");
+    }
+
+    #[test]
+    fn outcomes_are_counted_by_status_and_by_fault() {
+        let mut report = Report::default();
+        let lines = |report: &Report| {
+            let mut text = String::new();
+            report.outcomes(&mut text).expect("a String takes every text");
+            text
+        };
+        assert_eq!(lines(&report), "");
+        report.statuses = [(500, 43), (200, 9801)].into();
+        report.errors.count(FaultKind::WrongReply, String::new);
+        report.errors.count(FaultKind::Reset, String::new);
+        assert_eq!(lines(&report), "  statuses      200: 9,801 · 500: 43 · connections reset: 1\n");
+        report.statuses.extend((400..420).map(|status| (status, 1)));
+        assert!(lines(&report).contains("405: 1 · others: 14 · connections reset"), "{report}");
     }
 
     #[test]
