@@ -321,6 +321,32 @@ fn errors_say_what_to_do() {
     check_refused(&[&target, "-c", "100000000"], 1, &["open files", "ulimit"]);
 }
 
+/// The file of all requests as Python's module for CSV reads it.
+#[test]
+fn every_request_is_a_row_that_python_reads() {
+    if !testkit::has("python3") {
+        return;
+    }
+    let (null, folder) = (Null::start("http"), Folder::new());
+    let (url, file) = (format!("{}/a?b=\"c,d\"", null.target()), folder.path().join("rows.csv"));
+    let flags = format!("-c 4 -t 2 -d 300ms --requests-csv {}", file.display());
+    let (report, _) = load(&url, &flags);
+    let script = "import csv, sys\n\
+                  rows = list(csv.DictReader(open(sys.argv[1])))\n\
+                  sure = [row for row in rows if row['url'] == sys.argv[2]\n\
+                  and row['status'] == '200' and float(row['metric_value']) > 0]\n\
+                  print(len(rows), len(sure), sum(row['scenario'] == 'window' for row in rows))";
+    let mut python = Command::new("python3");
+    let counts = run(python.args(["-c", script]).arg(&file).arg(&url)).success().out;
+    let (all, window) = (&report["requests_total"], &report["requests"]);
+    assert_eq!(counts.trim(), format!("{all} {all} {window}"), "{report}");
+    assert_eq!(null.end().to_string(), all.to_string());
+    let file = folder.path().join("no/rows.csv").display().to_string();
+    let refused = ["http://127.0.0.1:1", "--requests-csv", &file];
+    check_refused(&refused, 2, &["cannot write", "no/rows.csv"]);
+    check_refused(&["echo://127.0.0.1:1", "--requests-csv", "x"], 2, &["with http://"]);
+}
+
 /// Endless or overlong files are refused with the bound, wherever a command reads a whole file.
 #[test]
 fn an_endless_file_is_refused() {

@@ -204,6 +204,9 @@ pub struct OutputArgs {
     /// Print plain lines of progress instead of the live view, also without a terminal
     #[arg(long, visible_alias = "no-live")]
     pub plain: bool,
+    /// Write every request to FILE, in the columns of k6's CSV output; for http://
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN, hide_short_help = true)]
+    pub requests_csv: Option<PathBuf>,
 }
 
 /// Flags that make more than one run.

@@ -56,6 +56,7 @@ impl Args {
                 place: self.watch_at.clone(),
             }),
             slo: self.goal.slo.clone(),
+            requests_csv: self.output.requests_csv.clone(),
             settings,
             ..Plan::new(target.clone(), self.workload(&target)?)
         })
@@ -81,6 +82,9 @@ impl Args {
             let line = RunLine::try_parse_from(words).map_err(|why| bad(why.to_string()))?;
             match line.args.turns.turns {
                 Some(_) => Err(bad("--turns within a turn".to_owned())),
+                None if line.args.output.requests_csv.is_some() => {
+                    Err(bad("--requests-csv, which takes one run".to_owned()))
+                }
                 None => line.args.plan(),
             }
         });

@@ -223,6 +223,11 @@ pub enum BadPlan {
     /// There is no window.
     #[display("expected 1 or more windows, found 0")]
     NoWindows,
+    /// A flag of the load has no place in a race.
+    #[display(
+        "{_0}: {_1} takes one run; leave it out of the race, and say it to `roundhouse load`"
+    )]
+    OneRun(String, &'static str),
     /// The window is empty.
     #[display("expected a window longer than 0 ms")]
     NoWindow,
@@ -270,6 +275,9 @@ impl Arm {
 }
 
 impl std::error::Error for BadPlan {}
+
+/// Flags of `roundhouse load` that several runs cannot share.
+const OF_ONE_RUN: [&str; 2] = ["--receipts", "--requests-csv"];
 
 impl Plan {
     /// The name of the A/A twin.
@@ -333,6 +341,13 @@ impl Plan {
         }
         if self.turns.windows == 0 {
             return Err(BadPlan::NoWindows);
+        }
+        let loads = self.arms.iter().map(|arm| (&arm.name, &arm.load));
+        for (name, load) in loads.chain(self.points.iter().map(|it| (&it.name, &it.load))) {
+            let word = |flag: &&str| load.iter().any(|word| word.split('=').next() == Some(*flag));
+            if let Some(flag) = OF_ONE_RUN.into_iter().find(word) {
+                return Err(BadPlan::OneRun(name.clone(), flag));
+            }
         }
         match self.points.iter().find_map(|point| Some((point, point.fault()?))) {
             Some((point, why)) => Err(BadPlan::BadPoint(point.name.clone(), why)),
@@ -428,6 +443,8 @@ pub(crate) mod tests {
         let why = "expected an overload factor above 1, such as 1.2";
         check(slow, BadPlan::BadPoint("depth 1".into(), why));
         check(|p| p.turns.windows = 0, BadPlan::NoWindows);
+        let csv = |p: &mut Plan| p.arms[0].load = vec!["--requests-csv=a".into()];
+        check(csv, BadPlan::OneRun("epoll".into(), "--requests-csv"));
         check(
             |p| p.baseline = "select".into(),
             BadPlan::NoBaseline { wanted: "select".into(), have },

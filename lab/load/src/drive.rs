@@ -260,9 +260,11 @@ impl Driver {
     pub fn close(&mut self) -> u64 {
         let unanswered = self.outstanding();
         for at in 0..self.links.len() {
+            self.write_lost(at, FaultKind::Timeout);
             self.drop_link(at, Instant::ZERO);
             self.links[at].take_runs();
         }
+        self.record.recorder.rows = None;
         self.net.idle.close();
         self.arrivals.waiting.clear();
         self.run.outstanding = 0;

@@ -33,6 +33,7 @@ pub mod model;
 pub mod parse;
 pub mod probe;
 pub mod report;
+mod rows;
 pub mod run;
 pub mod script;
 pub mod search;

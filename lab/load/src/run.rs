@@ -18,6 +18,7 @@ use crate::drive::{Driver, Settings};
 use crate::model::Model;
 use crate::parse::{Target, Usage};
 use crate::report::Report;
+use crate::rows::RowFile;
 use crate::slo::Slo;
 use crate::snapshot::Board;
 use crate::stop::{Most, Stop, Until};
@@ -26,6 +27,7 @@ pub use crate::watch::Watched;
 use crate::work::Think;
 use meter::CpuTimes;
 use std::net::{IpAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -79,6 +81,8 @@ pub struct Plan {
     pub watch: Option<Watched>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
+    /// The file with a row for each request of HTTP, if any.
+    pub requests_csv: Option<PathBuf>,
 }
 
 impl Plan {
@@ -97,7 +101,19 @@ impl Plan {
             cpu: None,
             watch: None,
             slo: None,
+            requests_csv: None,
         }
+    }
+
+    /// Makes the file of all requests, if one is asked for.
+    fn rows(&self) -> Result<Option<RowFile>, Failure> {
+        let Some(path) = &self.requests_csv else { return Ok(None) };
+        let Workload::Http(options) = &self.workload else {
+            let target = &self.target;
+            let bad = format!("expected --requests-csv with http:// or https://, found {target}");
+            return Err(Failure::Usage(Usage(bad)));
+        };
+        Ok(Some(RowFile::create(path, &self.target, options)?))
     }
 }
 
@@ -129,12 +145,16 @@ pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
     kinds_fit(plan)?;
     pin(plan.cpu)?;
     plan.sources.iter().try_for_each(|&source| is_here(source))?;
+    let rows = plan.rows()?;
     let prepared = Prepared::ask(&plan.target, &plan.workload)?;
     let mut threads = Vec::new();
     for part in 0..plan.threads {
         let mut thread = RunThread::new(plan, &prepared, part)?;
         thread.stop.clone_from(&hooks.stop);
         thread.board.clone_from(&hooks.board);
+        if let Some(rows) = &rows {
+            thread.drive.write_rows(rows.queue());
+        }
         if let Some(hold) = &hooks.hold {
             thread.drive.hold_by(Arc::clone(hold));
         }
@@ -146,6 +166,7 @@ pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
     let stopped = hooks.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
     let steal = before.zip(CpuTimes::read().ok()).map(|(then, now)| now.since(then).steal_share());
     let mut report = sums::report(plan, &mut results, started_unix_ms);
+    report.doubts.extend(rows.into_iter().flat_map(RowFile::finish));
     if stopped {
         report.doubts.push("the run was stopped early".to_owned());
     }

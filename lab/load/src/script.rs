@@ -56,6 +56,8 @@ pub struct Note {
     pub bytes: u32,
     /// Whether it was wrong.
     pub wrong: bool,
+    /// Its status; 0 if it has none.
+    pub status: u16,
 }
 
 /// A script's log of replies and faults.
@@ -190,7 +192,14 @@ impl<'a> ReplyLog<'a> {
     pub(crate) fn note(&mut self, kind: u16, bytes: usize, wrong: bool) {
         if let Some(notes) = &mut self.notes {
             let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-            notes.list.push(Note { kind, bytes, wrong });
+            notes.list.push(Note { kind, bytes, wrong, status: 0 });
+        }
+    }
+
+    /// Adds its status to the reply that was noted last.
+    pub(crate) fn status(&mut self, status: u16) {
+        if let Some(note) = self.notes.as_mut().and_then(|notes| notes.list.last_mut()) {
+            note.status = status;
         }
     }
 }

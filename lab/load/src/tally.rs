@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn merging_is_counting_in_one() {
-        let note = |kind, wrong| Note { kind, bytes: 10, wrong };
+        let note = |kind, wrong| Note { kind, bytes: 10, wrong, status: 0 };
         let (mut one, mut two) =
             (Tally { done: 1, failed: 2, ..Tally::default() }, Tally::default());
         one.detail(note(0, false), span(0, 1, 5), true);

@@ -321,6 +321,38 @@ fn a_schedule_that_is_too_fast_ends_in_time() {
     assert!(report.doubts.iter().any(|it| it.contains("behind its schedule")), "{report}");
 }
 
+/// Each request has one row: right, wrong, and lost with its connection.
+#[test]
+fn every_request_is_a_row_of_the_file() {
+    let web = Web::open(|n| match n {
+        5 => ("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".to_owned(), false),
+        9 => (String::new(), true),
+        _ => (sized("hello", ""), false),
+    });
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut plan = plan(&web, 1);
+    plan.requests_csv = Some(folder.path().join("rows"));
+    let report = run(&plan);
+    let text = std::fs::read_to_string(folder.path().join("rows")).expect("the file");
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+    let column = |name: &str| rows[0].iter().position(|it| *it == name).expect("a column");
+    let count = |name: &str, value: &str| {
+        rows.iter().filter(|row| row[column(name)] == value).count() as u64
+    };
+    assert_eq!(count("status", "200"), report.statuses[&200], "{report}");
+    assert_eq!(count("error_code", "1500"), report.statuses[&500], "{report}");
+    assert_eq!((count("status", "0"), report.lost > 0), (report.lost, true), "{report}");
+    let closed = "connection closed early";
+    assert_eq!(count("error", closed), report.errors.of(FaultKind::ClosedEarly), "{report}");
+    assert_eq!(count("expected_response", "true"), report.requests, "{report}");
+    let url = format!("http://{}/x", web.address);
+    assert_eq!(count("url", &url), rows.len() as u64 - 1, "{text}");
+    plan.requests_csv = Some(folder.path().join("no/rows"));
+    let failure = load::run(&plan).expect_err("no such folder").to_string();
+    assert!(failure.contains("cannot write") && failure.contains("no/rows"), "{failure}");
+}
+
 /// Kinds that cannot be counted in bounded memory are refused before the run.
 #[test]
 fn too_many_kinds_are_refused() {

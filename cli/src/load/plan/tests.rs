@@ -231,3 +231,14 @@ fn the_clients_of_a_study_are_a_closed_loop() {
     check_refused("http://127.0.0.1:1 --guests 2 --stay 1ms", "10ms or more");
     check_refused("http://127.0.0.1:1 --open 5 --connect-apart", "cannot be used with");
 }
+
+#[test]
+fn a_file_of_requests_takes_one_run() {
+    let all = "http://127.0.0.1:1 --requests-csv rows";
+    assert_eq!(plan(all).requests_csv, Some("rows".into()));
+    check_refused(&format!("{all} --find-capacity --slo p99<5ms"), "cannot be used with");
+    let turn = r#"[["http://127.0.0.1:1", "--watch", "1", "--requests-csv", "rows"]]"#;
+    let (_folder, file) = testkit::Folder::with("turns", turn);
+    let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
+    assert!(why.contains("--requests-csv"), "{why}");
+}

@@ -129,7 +129,7 @@ impl Driver {
     /// Feeds received bytes to the script.
     fn feed_script(&mut self, at: usize, count: usize) -> Replies {
         self.record.tally.bytes_in += count as u64;
-        let notes = self.settings.detailed.then_some(&mut self.record.notes);
+        let notes = self.is_noting().then_some(&mut self.record.notes);
         let mut log = ReplyLog::new(&mut self.counts.faults, notes);
         let held = &mut self.links[at].held;
         let fresh = &self.net.buffer[..count];
@@ -172,9 +172,10 @@ impl Driver {
             }
             self.run.answered = now;
         }
-        let detailed = self.settings.detailed;
+        let (detailed, noting) = (self.settings.detailed, self.is_noting());
+        let link = &mut self.links[at];
         if replies.done == 0 {
-            if detailed {
+            if noting {
                 self.name_faults();
             }
             return;
@@ -182,7 +183,7 @@ impl Driver {
         let (mut left, mut wrong, mut noted) = (replies.done, replies.wrong, 0);
         let mut refused = replies.refused;
         while left > 0 {
-            let most = if detailed || order.is_some() { 1 } else { left };
+            let most = if noting || order.is_some() { 1 } else { left };
             let place = order.and_then(|all| all.get((replies.done - left) as usize).copied());
             let Some((run, count)) = link.answered(place.unwrap_or(0), most) else { break };
             left -= count;
@@ -212,7 +213,7 @@ impl Driver {
                 self.record.recorder.failed(u64::from(bad));
             }
             if let Some(&note) = self.record.notes.list.get(noted) {
-                self.record.tally.detail(note, span, measured);
+                self.record.note(note, noted, span, detailed.then_some(measured));
                 noted += 1;
             }
         }
@@ -222,12 +223,17 @@ impl Driver {
         self.counts.answered += answered;
         self.run.outstanding -= answered;
         self.record.tally.malformed += u64::from(replies.malformed);
-        if detailed {
+        if noting {
             self.name_faults();
         }
         if self.links[at].outstanding == 0 {
             self.batch_done(at, now);
         }
+    }
+
+    /// Whether each reply is noted.
+    fn is_noting(&self) -> bool {
+        self.settings.detailed || self.record.recorder.rows.is_some()
     }
 
     /// Attributes faults of replies to the request kinds of those replies.
@@ -283,7 +289,7 @@ impl Driver {
         if self.repeat_after_rest(at, now) {
             return;
         }
-        let notes = self.settings.detailed.then_some(&mut self.record.notes);
+        let notes = self.is_noting().then_some(&mut self.record.notes);
         let mut log = ReplyLog::new(&mut self.counts.faults, notes);
         let held = std::mem::take(&mut self.links[at].held);
         let replies = self.script.ended(at, &held, &mut log);
@@ -322,7 +328,7 @@ impl Driver {
         let owed = self.links[at].outstanding;
         if owed > 0 && self.script.is_numbered() {
             // The server is overloaded, or has lost its store: not again at once.
-            return self.lose(at, now);
+            return self.lose(at, now, FaultKind::ClosedEarly);
         }
         if owed > 0 && !self.script.may_repeat(at) {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
@@ -334,7 +340,7 @@ impl Driver {
             return self.go_on(at, stop, now);
         }
         if !self.resend(at, now) {
-            self.count_lost(at);
+            self.count_lost(at, FaultKind::ClosedEarly);
         }
     }
 
@@ -362,7 +368,7 @@ impl Driver {
         if may {
             self.drop_link(at, now);
             if !self.resend(at, now) {
-                self.count_lost(at);
+                self.count_lost(at, FaultKind::ClosedEarly);
             }
         }
         may
@@ -376,7 +382,7 @@ impl Driver {
             }
         }
         self.count_io(e, doing);
-        self.lose(at, now);
+        self.lose(at, now, FaultKind::of(e));
     }
 
     pub(super) fn fail(
@@ -389,7 +395,7 @@ impl Driver {
         if !self.is_survived(kind) {
             self.counts.faults.count(kind, words);
         }
-        self.lose(at, now);
+        self.lose(at, now, kind);
     }
 
     /// Whether this fault loses nothing, because requests go on under their numbers.
@@ -415,9 +421,9 @@ impl Driver {
 
     /// Gives up a connection with all its unanswered requests, unless they have numbers; it is made
     /// again after a pause.
-    fn lose(&mut self, at: usize, now: Instant) {
+    fn lose(&mut self, at: usize, now: Instant, kind: FaultKind) {
         if !self.script.is_numbered() {
-            self.count_lost(at);
+            self.count_lost(at, kind);
         }
         self.drop_link(at, now);
         self.links[at].back_off(now);
@@ -425,7 +431,8 @@ impl Driver {
     }
 
     /// Counts the unanswered requests of a connection as lost.
-    fn count_lost(&mut self, at: usize) {
+    fn count_lost(&mut self, at: usize, kind: FaultKind) {
+        self.write_lost(at, kind);
         let link = &mut self.links[at];
         let unanswered = u64::from(link.outstanding);
         let measured = link.runs().filter(|run| run.due >= self.run.epoch);
@@ -434,6 +441,15 @@ impl Driver {
         self.counts.lost += unanswered;
         self.run.outstanding -= unanswered;
         self.record.recorder.failed(unanswered);
+    }
+
+    /// Writes a row for each unanswered request of a connection.
+    pub(super) fn write_lost(&self, at: usize, kind: FaultKind) {
+        let Some(rows) = &self.record.recorder.rows else { return };
+        let done = now();
+        for run in self.links[at].runs() {
+            rows.lost(run.left, Span { due: run.due, sent: run.sent, done }, kind);
+        }
     }
 
     /// After a loss the connection is made again after a pause, unless it was a session, which is

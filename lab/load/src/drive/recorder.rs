@@ -2,6 +2,7 @@
 
 use super::Driver;
 use crate::Instant;
+use crate::rows::RowQueue;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
 use crate::timeline::Timeline;
 
@@ -10,6 +11,8 @@ use crate::timeline::Timeline;
 pub(super) struct Recorder {
     timeline: Option<Timeline>,
     live: Option<Live>,
+    /// The way to the file of all requests.
+    pub(super) rows: Option<RowQueue>,
 }
 
 /// The snapshot in progress.
@@ -69,12 +72,20 @@ impl Driver {
         self.record.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
     }
 
+    /// Puts a row into `rows` for each request from now on.
+    pub(crate) fn write_rows(&mut self, rows: RowQueue) {
+        self.record.recorder.rows = Some(rows);
+    }
+
     /// Starts a phase of the run; only the window has a timeline.
     pub fn enter(&mut self, phase: Phase, start: Instant) {
         self.snapshot(super::now());
         self.record.recorder.timeline = (phase == Phase::Window).then(|| Timeline::new(start));
         if let Some(live) = &mut self.record.recorder.live {
             live.snapshot.phase = phase;
+        }
+        if let Some(rows) = &mut self.record.recorder.rows {
+            rows.enter(phase);
         }
     }
 

@@ -13,8 +13,8 @@ use super::windows::{Round, StressCounts};
 use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
-use crate::script::Notes;
-use crate::tally::Tally;
+use crate::script::{Note, Notes};
+use crate::tally::{Span, Tally};
 use crate::tls::{Handshakes, Layers};
 use crate::work::{Pauses, Work};
 use meter::Histogram;
@@ -89,6 +89,20 @@ pub(super) struct Record {
     pub tally: Tally,
     pub notes: Notes,
     pub recorder: Recorder,
+}
+
+impl Record {
+    /// Writes a row for the reply noted at `place`, and counts it by its kind if that is `detail`ed
+    /// (whether it is measured).
+    pub fn note(&mut self, note: Note, place: usize, span: Span, detail: Option<bool>) {
+        if let Some(measured) = detail {
+            self.tally.detail(note, span, measured);
+        }
+        let Some(rows) = &self.recorder.rows else { return };
+        let faults = &self.notes.faults;
+        let fault = faults.binary_search_by_key(&place, |fault| fault.0).ok();
+        rows.replied(note, span, fault.map(|at| faults[at].1));
+    }
 }
 
 /// Counts since the start of a run.

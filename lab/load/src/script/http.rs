@@ -250,6 +250,7 @@ impl Http {
         replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
         log.note(path, whole, wrong || is_refused);
+        log.status(reply.status);
     }
 
     /// The status of a reply that is not HTTP, if such replies are taken.
