@@ -18,7 +18,6 @@ mod interval;
 pub mod objective;
 pub mod rng;
 mod signed_rank;
-mod usl;
 pub mod words;
 
 pub use bracket::{Bracket, BracketEdges, BracketStep, bracket};
@@ -31,7 +30,6 @@ pub use interval::{Interval, median, median_interval, median_ranks, spread};
 pub use objective::Objective;
 pub use rng::Rng;
 pub use signed_rank::{hodges_lehmann, signed_rank_interval};
-pub use usl::{Usl, UslFit, fit, fit_blocks};
 
 /// The confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;

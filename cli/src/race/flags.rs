@@ -15,7 +15,7 @@ pub struct Points {
     /// Connections at once [default: 8; with open rates 64]
     #[arg(long, value_name = "N")]
     pub connections: Option<u32>,
-    /// A closed sweep over numbers of connections, with the scalability law fitted to it
+    /// A closed sweep over numbers of connections
     #[arg(long, value_delimiter = ',', value_name = "N,…")]
     pub sweep: Option<Vec<u32>>,
     /// Requests after which a connection is replaced; 0 keeps it

@@ -229,7 +229,7 @@ pub struct Summary {
     pub broken: Vec<String>,
     /// The result in one sentence.
     pub sentence: String,
-    /// The curves: load points that share a series, for every arm, with the scalability law.
+    /// The curves: load points that share a series, for every arm.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
     /// The number of pre-registered comparisons, whose intervals hold together.

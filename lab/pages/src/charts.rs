@@ -14,7 +14,7 @@ mod tail;
 mod timeline;
 
 pub use cost::{census, costs};
-pub use curve::{Law, Series, sweeps};
+pub use curve::{Series, sweeps};
 pub use history::{Past, PastFigure, history};
 pub(crate) use plot::plot;
 pub use search::{capacities, overloads};

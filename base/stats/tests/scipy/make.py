@@ -9,7 +9,7 @@ import json
 
 import numpy as np
 import scipy
-from scipy import optimize, stats
+from scipy import stats
 
 rng = np.random.default_rng(20261121)
 
@@ -50,37 +50,11 @@ def paired(kind, n, d):
     }
 
 
-def law(sigma, kappa, noise):
-    c = np.array([1.0, 2, 4, 8, 16, 32, 64])
-    x = 5000 * c / (1 + sigma * (c - 1) + kappa * c * (c - 1))
-    x = x * np.exp(noise * rng.normal(size=len(c)))
-
-    def residuals(p):
-        return np.log(p[0] * 1e4 * c / (1 + p[1] * (c - 1) + p[2] * 1e-3 * c * (c - 1))) - np.log(x)
-
-    best = None
-    for start in ((0.5, 0.05, 0.1), (0.5, 0.9, 0.001), (0.5, 0.3, 3.0)):
-        fit = optimize.least_squares(
-            residuals, start, bounds=([1e-6, 0, 0], np.inf), xtol=1e-15, ftol=1e-15, gtol=1e-15
-        )
-        best = fit if best is None or fit.cost < best.cost else best
-    lam, s, k = best.x
-    return {
-        "points": [[float(a), float(b)] for a, b in zip(c, x)],
-        "lambda": float(lam * 1e4),
-        "sigma": float(s),
-        "kappa": float(k * 1e-3),
-        "squares": float(2 * best.cost),
-    }
-
-
-laws = [(0.02, 1e-4, 0), (0.3, 0, 0.02), (0.0, 2e-3, 0.02), (0.1, 5e-4, 0.05), (0.9, 0, 0.03)]
 print(
     json.dumps(
         {
             "scipy": scipy.__version__,
             "paired": [paired(*sample) for sample in samples()],
-            "laws": [law(*parameters) for parameters in laws],
         },
         indent=1,
     )

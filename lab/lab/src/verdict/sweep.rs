@@ -1,13 +1,10 @@
-//! Curves: load points that share a series, for every arm, and their scalability law.
+//! Curves: load points that share a series, for every arm.
 
 use crate::metric::Metric;
 use crate::plan::{LoadPoint, Plan};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
-use stats::{UslFit, fit_blocks, median, median_interval};
-
-/// Resamples for the law's parameters.
-const RESAMPLES: u32 = 200;
+use stats::{median, median_interval};
 
 /// One series of load points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,11 +24,6 @@ pub struct Curve {
     pub arm: String,
     /// In the order of `x`.
     pub places: Vec<Place>,
-    /// The universal scalability law, for closed sweeps of three sizes or more.
-    pub usl: Option<UslFit>,
-    /// Its parameters in words.
-    #[serde(default)]
-    pub words: String,
 }
 
 /// One arm at one point of a series: medians over blocks.
@@ -82,37 +74,25 @@ fn sweep(plan: &Plan, trials: &[Trial], series: &str) -> Sweep {
     let curves = plan
         .arms
         .iter()
-        .map(|arm| curve(plan, trials, &arm.name, &points, open))
+        .map(|arm| curve(trials, &arm.name, &points))
         .filter(|curve| !curve.places.is_empty())
         .collect();
     Sweep { series: series.to_string(), open, curves }
 }
 
-fn curve(
-    plan: &Plan,
-    trials: &[Trial],
-    arm: &str,
-    points: &[(f64, &LoadPoint)],
-    open: bool,
-) -> Curve {
+fn curve(trials: &[Trial], arm: &str, points: &[(f64, &LoadPoint)]) -> Curve {
     let mut places = Vec::new();
-    let mut rates = Vec::new();
     for &(x, point) in points {
         let mut mine: Vec<&Trial> =
             trials.iter().filter(|it| it.arm == arm && it.point == point.name).collect();
         mine.sort_by_key(|trial| trial.block);
         let speeds: Vec<f64> =
             mine.iter().filter_map(|trial| Metric::Throughput.in_trial(trial)).collect();
-        if speeds.is_empty() {
-            continue;
+        if !speeds.is_empty() {
+            places.push(place(x, point, &mine, &speeds));
         }
-        places.push(place(x, point, &mine, &speeds));
-        rates.push((x, speeds));
     }
-    let varies = points.iter().any(|(_, point)| point.connections != points[0].1.connections);
-    let usl = if open || !varies { None } else { fit_blocks(&rates, RESAMPLES, plan.seed) };
-    let words = usl.map(|fit| fit.usl.words()).unwrap_or_default();
-    Curve { arm: arm.to_string(), places, usl, words }
+    Curve { arm: arm.to_string(), places }
 }
 
 fn place(x: f64, point: &LoadPoint, mine: &[&Trial], speeds: &[f64]) -> Place {

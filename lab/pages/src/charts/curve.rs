@@ -1,52 +1,25 @@
-//! Curves along a series of load points: throughput against concurrency with the scalability law,
-//! latency against rate.
+//! Curves along a series of load points: throughput against concurrency, latency against rate.
 //!
 //! `report.rs` calls `sweeps` for load points that belong to one series. Each point is a median
-//! over the blocks with its interval. A closed series also shows the fitted universal scalability
-//! law, and its parameters as a table; where no fit was possible, the marks are joined by lines
-//! instead. An open series has the offered rate on its axis and adds the answered share, because
-//! latencies beyond the capacity describe the length of the run only.
+//! over the blocks with its interval. An open series has the offered rate on its axis and adds the
+//! answered share, because latencies beyond the capacity describe the length of the run only.
 
 use super::{Chart, chart, legend, look, micros, short, time_axis};
 use crate::words;
 use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::verdict::{Curve, Place, Summary, Sweep};
+use lab::verdict::{Place, Summary, Sweep};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Steps of a fitted curve between its ends.
-const STEPS: usize = 60;
-
-/// One series: its charts and the scalability law in words.
+/// One series of load points.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// Its name.
     pub name: String,
     /// Throughput, latency.
     pub charts: Vec<Chart>,
-    /// Arm, λ, σ and κ with their ranges, and the law in words; empty for open series.
-    pub laws: Vec<Law>,
-}
-
-/// The scalability law of one arm.
-#[derive(Clone, Debug, Serialize)]
-pub struct Law {
-    /// Name of the arm.
-    pub arm: String,
-    /// λ, requests per second of one client.
-    pub lambda: String,
-    /// σ with its interval.
-    pub sigma: String,
-    /// κ with its interval.
-    pub kappa: String,
-    /// The number of clients beyond which throughput falls.
-    pub peak: String,
-    /// The quality of the fit.
-    pub error: String,
-    /// The meaning of these parameters.
-    pub words: String,
 }
 
 /// All series of a run that have at least two places.
@@ -61,7 +34,7 @@ pub fn sweeps(run: &Run, summary: &Summary) -> Vec<Series> {
                 false => vec![throughput(plan, sweep, at), latency(plan, sweep, at)],
             };
             let charts = charts.into_iter().flatten().collect();
-            Series { name: sweep.series.clone(), charts, laws: laws(sweep) }
+            Series { name: sweep.series.clone(), charts }
         })
         .collect()
 }
@@ -74,14 +47,12 @@ fn throughput(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
             curve.places.iter().filter(|it| it.throughput_rps.is_some()).collect();
         let rps = |it: &Place| short(it.throughput_rps.unwrap_or(0.0));
         let look = look(plan, &curve.arm);
-        data.extend(law_line(curve, &look.colour));
         let above: Vec<f64> =
             known.iter().map(|it| short(it.high_rps.map_or(0.0, |high| high - rps(it)))).collect();
         let below: Vec<f64> =
             known.iter().map(|it| short(it.low_rps.map_or(0.0, |low| rps(it) - low))).collect();
-        let lines = if curve.usl.is_some() { "markers" } else { "lines+markers" };
         data.push(json!({
-            "type": "scatter", "mode": lines, "name": curve.arm, "legendgroup": curve.arm,
+            "type": "scatter", "mode": "lines+markers", "name": curve.arm, "legendgroup": curve.arm,
             "x": known.iter().map(|it| it.x).collect::<Vec<_>>(),
             "y": known.iter().map(|it| rps(it)).collect::<Vec<_>>(),
             "error_y": {"type": "data", "symmetric": false, "array": above, "arrayminus": below,
@@ -109,22 +80,10 @@ fn throughput(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
         "yaxis": {"title": {"text": "requests/s"}, "rangemode": "tozero", "gridcolor": "$grid",
                   "zeroline": false, "automargin": true},
     }});
-    let caption = "Marks: medians over the blocks with their intervals. Lines: the scalability law \
-        fitted to them, where it fits.";
+    let caption = "Marks: medians over the blocks with their intervals.";
     let title = "Throughput against concurrency".to_string();
     let drawn = !table.rows.is_empty();
     drawn.then(|| chart(&format!("sweep-{at}"), title, caption, 360, &figure, table))
-}
-
-/// The law as a line from the first place to the last.
-fn law_line(curve: &Curve, colour: &str) -> Option<Value> {
-    let fit = curve.usl.as_ref()?;
-    let (first, last) = (curve.places.first()?.x.max(1.0), curve.places.last()?.x.max(1.0));
-    let xs = (0..=STEPS).map(|step| first * (last / first).powf(step as f64 / STEPS as f64));
-    let (x, y): (Vec<f64>, Vec<f64>) = xs.map(|x| (short(x), short(fit.usl.at(x)))).unzip();
-    Some(json!({"type": "scatter", "mode": "lines", "x": x, "y": y, "showlegend": false,
-                "legendgroup": curve.arm, "hoverinfo": "skip", "opacity": 0.75,
-                "line": {"color": colour, "width": 2}}))
 }
 
 fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
@@ -235,29 +194,4 @@ fn doubling(title: &str, sweep: &Sweep) -> Value {
     let texts: Vec<String> = ticks.iter().map(|it| words::grouped(*it)).collect();
     json!({"type": "log", "title": {"text": title}, "tickvals": ticks, "ticktext": texts,
            "gridcolor": "$grid", "zeroline": false})
-}
-
-fn laws(sweep: &Sweep) -> Vec<Law> {
-    let fitted = sweep.curves.iter().filter_map(|curve| Some((curve, curve.usl.as_ref()?)));
-    fitted
-        .map(|(curve, fit)| {
-            let range = |value: f64, it: &Option<stats::Interval>| {
-                let ends = it.map(|it| format!(" [{:.3}, {:.3}]", it.low, it.high));
-                format!("{value:.3}{}", ends.unwrap_or_default())
-            };
-            let small = |value: f64, it: &Option<stats::Interval>| {
-                let ends = it.map(|it| format!(" [{:.1e}, {:.1e}]", it.low, it.high));
-                format!("{value:.1e}{}", ends.unwrap_or_default())
-            };
-            Law {
-                arm: curve.arm.clone(),
-                lambda: words::grouped(fit.usl.lambda),
-                sigma: range(fit.usl.sigma, &fit.sigma_range),
-                kappa: small(fit.usl.kappa, &fit.kappa_range),
-                peak: words::or_none(fit.usl.peak(), words::grouped),
-                error: format!("{:.1} %", fit.error * 100.0),
-                words: curve.words.clone(),
-            }
-        })
-        .collect()
 }

@@ -23,11 +23,6 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
         cell(&run.manifest.host.machine.cpu)
     );
     text += &tables(plan, summary);
-    for sweep in &summary.sweeps {
-        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
-            let _ = writeln!(text, "- {}, {}: {}", sweep.series, cell(&curve.arm), curve.words);
-        }
-    }
     text + &reservations(doubts)
 }
 

@@ -9,17 +9,12 @@ use lab::verdict::{Place, PointSummary, Summary, Sweep};
 use language::tr;
 use std::fmt::Write;
 
-/// The further tables of a run: curves with the scalability law, costs of whole process trees,
-/// system calls. Empty if the run has none of them.
+/// The further tables of a run: curves, costs of whole process trees, system calls. Empty if the
+/// run has none of them.
 pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     let mut text = String::new();
     for sweep in &summary.sweeps {
-        let _ = writeln!(text, "{}\n{}", sweep.series, curves(sweep, colour));
-        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
-            let line = format!("{}: {}", curve.arm, tr(&curve.words));
-            let _ = writeln!(text, "{}", super::folded(&line, 2));
-        }
-        text.push('\n');
+        let _ = writeln!(text, "{}\n{}\n", sweep.series, curves(sweep, colour));
     }
     let costs: Vec<Vec<String>> = summary.points.iter().flat_map(cost_rows).collect();
     if !costs.is_empty() {

@@ -155,7 +155,7 @@ fn kind(arm: &str) -> (f64, f64, f64, f64) {
     (found.1, found.2, found.3, found.4)
 }
 
-/// The throughput of the arm with a number of clients, by the scalability law.
+/// The throughput of the arm with a number of clients, by the universal scalability law.
 fn able(arm: &str, clients: f64) -> f64 {
     let (speed, _, sigma, kappa) = kind(arm);
     let divisor = 1.0 + sigma * (clients - 1.0) + kappa * clients * (clients - 1.0);
