@@ -1,12 +1,10 @@
-//! The machine's side of a race: a directory for its files, a book of stocks, and its views.
+//! The machine's side of a race: a directory for its files, a book of stocks, and its progress.
 
 mod book;
 mod lines;
-mod screen;
 
 pub use book::{BOOK, book};
 pub use lines::Lines;
-pub use screen::Screen;
 
 use anyhow::{Context, Result};
 use std::fs;
