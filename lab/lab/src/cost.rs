@@ -4,26 +4,21 @@
 //! forks for each client. A control group keeps its totals: the server starts in a group of its
 //! own, and the group is read at both ends of the load (cgroups(7), version 1 and 2). If groups
 //! cannot be created, the clock ticks of waited-for children replace them, and the record says so.
-//! Forks, threads and kills come from the kernel's process connector if it is accessible. The
-//! command starts as a shell that moves itself into the group and then becomes the server, because
-//! a server that is moved after its start could already have forked outside the group.
+//! The command starts as a shell that moves itself into the group and then becomes the server,
+//! because a server that is moved after its start could already have forked outside the group.
 
-mod events;
 mod group;
 
 pub use group::Group;
 
 use crate::observations::TreeLife;
-use events::Events;
 use std::fs;
 use std::path::Path;
 
 /// Watches one server from before its start to after its end.
 pub struct CostWatch {
     group: Option<Group>,
-    events: Option<Events>,
     before: ChildCosts,
-    machine_forks: Option<u64>,
     ready: Option<Reading>,
     life: TreeLife,
 }
@@ -65,17 +60,10 @@ impl CostWatch {
     pub fn new(name: &str) -> CostWatch {
         CostWatch {
             group: Group::make(name),
-            events: None,
             before: ChildCosts::read(),
-            machine_forks: None,
             ready: None,
             life: TreeLife::default(),
         }
-    }
-
-    /// Whether the kernel reports process events to this process.
-    pub fn hears() -> bool {
-        Events::listen(std::process::id()).is_some()
     }
 
     /// The command prefix that starts a command in the group; empty without a group.
@@ -88,14 +76,12 @@ impl CostWatch {
         self.group.as_ref().map(Group::folder)
     }
 
-    /// Records that the server, process `pid`, is ready and the load begins.
-    pub fn loaded(&mut self, pid: u32) {
-        self.events = Events::listen(pid);
-        self.machine_forks = machine_forks();
+    /// Records that the server is ready and the load begins.
+    pub fn loaded(&mut self) {
         self.mark();
     }
 
-    /// Records that one of several loads begins. Forks, threads and kills are not counted then.
+    /// Records that one of several loads begins.
     pub fn mark(&mut self) {
         self.ready = self.group.as_ref().and_then(Group::cpu);
     }
@@ -123,23 +109,6 @@ impl CostWatch {
     pub fn unloaded(&mut self, requests: u64) {
         self.life = self.since_mark(requests).unwrap_or_default();
         self.life.memory_peak_kb = self.group.as_ref().and_then(Group::memory_peak_kb);
-        let forks = machine_forks();
-        self.life.machine_forks =
-            forks.zip(self.machine_forks).map(|(now, then)| now.saturating_sub(then));
-        if let Some(events) = self.events.take() {
-            let counted = events.stop();
-            self.life.forks = Some(counted.forks);
-            self.life.threads_created = Some(counted.threads);
-            self.life.exits = Some(counted.exits);
-            self.life.kills = Some(counted.kills);
-            if counted.lost {
-                self.life.doubts.push(
-                    "more processes came and went than the kernel could tell: forks, threads, \
-                     exits and kills are lower bounds"
-                        .to_string(),
-                );
-            }
-        }
     }
 
     /// Records that the server will now be waited for, and no other child of this process.
@@ -181,12 +150,6 @@ impl CostWatch {
 
 fn per_request(ns: u64, requests: u64) -> Option<f64> {
     (requests > 0).then(|| ns as f64 / requests as f64)
-}
-
-/// Processes and threads created on this machine since boot (`processes` of proc_stat(5)).
-fn machine_forks() -> Option<u64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("processes "))?.trim().parse().ok()
 }
 
 impl ChildCosts {
@@ -260,7 +223,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a shell");
-        watch.loaded(child.id());
+        watch.loaded();
         let mut stdin = child.stdin.take().expect("it was piped");
         std::io::Write::write_all(&mut stdin, b"go\n").expect("it reads");
         let mut said = String::new();
@@ -274,11 +237,6 @@ mod tests {
         assert!(["cgroup", "ticks"].contains(&life.source.as_str()), "{life:?}");
         if life.source == "cgroup" {
             assert!(life.user_ns + life.system_ns > 0, "{life:?}");
-        }
-        assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
-        // Other work on the machine can fill the connector's buffer; then there is a doubt.
-        if let Some(forks) = life.forks.filter(|_| life.doubts.is_empty()) {
-            assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
         }
         assert!(life.faults_minor.is_some_and(|faults| faults > 0), "{life:?}");
     }

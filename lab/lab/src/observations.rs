@@ -67,18 +67,6 @@ pub struct TreeLife {
     pub faults_minor: Option<u64>,
     /// Page faults that waited for a disk, whole life.
     pub faults_major: Option<u64>,
-    /// Processes created under load; absent where the kernel does not tell
-    /// (the process connector needs privileges).
-    pub forks: Option<u64>,
-    /// Threads created under load.
-    pub threads_created: Option<u64>,
-    /// Processes that ended under load.
-    pub exits: Option<u64>,
-    /// Processes that a signal ended.
-    pub kills: Option<u64>,
-    /// Processes and threads created on the whole machine in that time: an upper bound if the exact
-    /// counts are absent.
-    pub machine_forks: Option<u64>,
     /// Sentences to print next to the figures.
     #[serde(default)]
     pub doubts: Vec<String>,

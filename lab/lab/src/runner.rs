@@ -161,7 +161,7 @@ impl Runner {
         let mut run = up.run();
         run.seen.offered_rps = offered_rps;
         up.hold(arm.idle);
-        up.cost.loaded(up.server.process.id());
+        up.cost.loaded();
         let request = Request::of(&self.plan, arm, point, slot.seed, offered_rps);
         let asked = self.ask(&up, &request, dir);
         run.end(asked, up);

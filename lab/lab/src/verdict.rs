@@ -167,12 +167,6 @@ pub struct CostSummary {
     pub memory_peak_kb: Option<f64>,
     /// Page faults in the server's life.
     pub faults_minor: Option<f64>,
-    /// Processes created under load.
-    pub forks: Option<f64>,
-    /// Threads created under load.
-    pub threads_created: Option<f64>,
-    /// Processes that a signal ended under load.
-    pub kills: Option<f64>,
     /// Clients that found the accept queue full.
     pub listen_overflows: Option<f64>,
     /// SYNs sent again.
@@ -344,9 +338,6 @@ fn cost_summary(mine: &[&Trial]) -> Option<CostSummary> {
         }),
         memory_peak_kb: middle(&|cost| count(cost.memory_peak_kb)),
         faults_minor: middle(&|cost| count(cost.faults_minor)),
-        forks: middle(&|cost| count(cost.forks)),
-        threads_created: middle(&|cost| count(cost.threads_created)),
-        kills: middle(&|cost| count(cost.kills)),
         listen_overflows: seen(&|trial| trial.conditions.listen_overflows),
         syn_retransmits: seen(&|trial| trial.conditions.syn_retransmits),
     })

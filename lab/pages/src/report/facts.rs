@@ -255,9 +255,6 @@ pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
             "Server",
             "peak memory",
             "page faults",
-            "forks",
-            "threads made",
-            "kills",
             "accept queue full",
             "SYNs again",
         ]);
@@ -268,9 +265,6 @@ pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
                 arm.arm.clone(),
                 words::or_none(cost.memory_peak_kb, words::size),
                 count(cost.faults_minor),
-                count(cost.forks),
-                count(cost.threads_created),
-                count(cost.kills),
                 count(cost.listen_overflows),
                 count(cost.syn_retransmits),
             ]);

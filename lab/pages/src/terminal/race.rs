@@ -19,7 +19,7 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     let costs: Vec<Vec<String>> = summary.points.iter().flat_map(cost_rows).collect();
     if !costs.is_empty() {
         let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
-        let more = ["forks", "threads", "killed", "page faults", "queue full"];
+        let more = ["page faults", "queue full"];
         let heads: Vec<&str> = heads.into_iter().chain(more).collect();
         let _ = writeln!(text, "{}\n{}\n", tr("cost and speed"), plain(&heads, costs, colour));
     }
@@ -88,9 +88,6 @@ fn cost_rows(point: &PointSummary) -> Vec<Vec<String>> {
             words::or_none(cost.cpu_ns, words::time),
             words::or_none(cost.system_share, |share| format!("{:.0} %", share * 100.0)),
             words::or_none(cost.memory_peak_kb, words::size),
-            count(cost.forks),
-            count(cost.threads_created),
-            count(cost.kills),
             count(cost.faults_minor),
             count(cost.listen_overflows),
         ])

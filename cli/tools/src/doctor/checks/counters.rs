@@ -1,7 +1,7 @@
 //! The counters that work on this machine, and the tools that read them.
 
 use super::{Check, Part};
-use lab::cost::{CostWatch, Group};
+use lab::cost::Group;
 use std::path::Path;
 
 /// Optional programs and their uses.
@@ -51,15 +51,6 @@ fn processes(part: &mut Part) {
             "cannot be made",
             "servers that fork for each client are charged by clock ticks: run as root or in a \
              delegated group (systemd-run --user --scope -p Delegate=yes)",
-        ),
-    }
-    match CostWatch::hears() {
-        true => part.good("forks and kills", "reported by the kernel (process connector)"),
-        false => part.note(
-            "forks and kills",
-            "not told",
-            "forks, threads and kills of a server are not counted: it takes CAP_NET_ADMIN, or a \
-             kernel from 6.6 on",
         ),
     }
 }
