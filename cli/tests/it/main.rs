@@ -261,21 +261,22 @@ mount! {
     port = PORT: rare, moves, ring, private, aided
         | every, waits, crowd, loops, hoard;
     port_calls = PORT_CALLS: rare, loops, calls, ring;
-    processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
+    processes_uring = PROCESSES_URING: rare, ring, processes, sharing
+        | every, waits, crowd, loops;
     processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;
     processes_reuseport = PROCESSES_REUSEPORT: rare, loops, calls, processes;
-    threads_epoll = THREADS_EPOLL: every, waits, crowd, loops, calls, hoard, private;
+    threads_epoll = THREADS_EPOLL: rare, calls, private | every, waits, crowd, loops, hoard;
     processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, calls, processes, sharing;
-    threads_blocking = THREADS_BLOCKING: every, crowd, blocking, calls, private;
+    threads_blocking = THREADS_BLOCKING: rare, blocking, calls, private | every, crowd;
     fork = FORK: every, waits, crowd, blocking, calls, visit, kin, single, office;
     thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private, office, overload;
     pool = POOL: every, waits, crowd, blocking, calls, private;
     select = SELECT: every, waits, crowd, loops, bits, calls, hoard, private;
     poll = POLL: every, waits, crowd, loops, calls, hoard, private;
-    prefork_lock = PREFORK_LOCK: every, crowd, blocking, calls, processes, single;
+    prefork_lock = PREFORK_LOCK: rare, blocking, calls, processes, single | every, crowd;
     prefork_pass = PREFORK_PASS: rare, processes, single, passing | every, crowd, blocking, calls;
     processes_exclusive = PROCESSES_EXCLUSIVE: rare, loops, calls, processes, sharing;
-    processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
+    processes_pass = PROCESSES_PASS: rare, loops, calls, processes, passing | every, crowd;
     processes_pass_uring = PROCESSES_PASS_URING: rare, ring, processes, passing
         | every, crowd, loops, calls;
     worker = WORKER: every, waits, crowd, blocking, calls, processes, office;
@@ -288,5 +289,5 @@ mount! {
         overload;
     tokio_steal = TOKIO_STEAL: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     leader = LEADER: every, waits, crowd, loops, calls, hoard, private, aided, overload;
-    threads_handoff = THREADS_HANDOFF: every, crowd, loops, calls, hoard, private;
+    threads_handoff = THREADS_HANDOFF: rare, loops, calls, private | every, crowd, hoard;
 }
