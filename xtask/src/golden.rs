@@ -46,6 +46,7 @@ const LOOPS: &[(&str, &[&str])] = &[
     ("tokio-local", &["--engine", "tokio-local", "--workers", "1"]),
     ("tokio-steal", &["--engine", "tokio-steal", "--workers", "1"]),
     ("leader", &["--engine", "leader", "--workers", "2"]),
+    ("staged", &["--engine", "staged", "--workers", "1"]),
     // Requests under callgrind wait for long, and none may be refused.
     ("epoll-governed", &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
 ];

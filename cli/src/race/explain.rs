@@ -107,6 +107,7 @@ fn play(what: &[PathBuf], page: &Path) -> Result<ExitCode> {
     for it in &recordings {
         let (calls, tasks) = (it.calls.len(), it.tasks.len());
         println!("{}: {calls} system calls of {tasks} processes and threads", it.engine);
+        it.queues.iter().for_each(|queue| println!("{queue}"));
     }
     info!("the page is {}", page.display());
     Ok(ExitCode::SUCCESS)

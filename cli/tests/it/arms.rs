@@ -53,6 +53,9 @@ pub const TOKIO_STEAL: Arm = Arm { flags: "--engine tokio-steal", workers: Some(
 /// Eight threads that lead in turn.
 pub const LEADER: Arm = Arm { flags: "--engine leader", workers: Some(8), ..LOOP };
 
+/// Stages with queues between them, for which at most four threads step sessions or more write.
+pub const STAGED: Arm = Arm { flags: "--engine staged", workers: Some(4), ..LOOP };
+
 /// A ring for each core.
 pub const URING: Arm = Arm { flags: "--engine uring", ..LOOP };
 
@@ -200,7 +203,7 @@ impl Arm {
 
     /// Whether a worker holds all its sessions in one loop that knows each.
     pub fn is_loop(&self) -> bool {
-        let apart = ["coroutine", "leader", "tokio-steal"];
+        let apart = ["coroutine", "leader", "staged", "tokio-steal"];
         !self.is_blocking && !self.is_hybrid() && !apart.iter().any(|word| self.has(word))
     }
 

@@ -227,6 +227,9 @@ groups! { $
     /// Arms whose loops hire helpers.
     hiring { injected: a_helper_that_cannot_start; }
 
+    /// Arms with queues between stages.
+    queued { status: queues_are_told; }
+
     /// Arms without helpers for blocking steps.
     alone { jobs: others_wait_meanwhile; }
 }
@@ -289,5 +292,6 @@ mount! {
         overload;
     tokio_steal = TOKIO_STEAL: every, waits, crowd, loops, calls, hoard, private, aided, overload;
     leader = LEADER: every, waits, crowd, loops, calls, hoard, private, aided, overload;
+    staged = STAGED: every, waits, crowd, loops, calls, hoard, private, aided, overload, queued;
     threads_handoff = THREADS_HANDOFF: rare, loops, calls, private | every, crowd, hoard;
 }

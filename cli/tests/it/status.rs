@@ -73,6 +73,30 @@ fn counted(pairs: &Value, reason: &str) -> u64 {
     found.map_or(0, |pair| pair[1].as_u64().expect("a count"))
 }
 
+/// Every event of a stage is counted, with its wait.
+pub fn queues_are_told(arm: &Arm) {
+    const ORDERS: u64 = 20;
+    let told = Told::start(arm.book(book(3, 1000)));
+    let mut client = told.server.client();
+    for _ in 0..ORDERS {
+        assert_eq!(client.ask("buy 1 1"), "[buy] success");
+    }
+    let status = told.status();
+    let gauges = status["gauges"].as_array().expect("a list");
+    let of = |name: &str, stage: &str| {
+        let labels = serde_json::json!([["stage", stage]]);
+        let found = gauges.iter().find(|it| it["name"] == name && it["labels"] == labels);
+        found.and_then(|it| it["value"].as_f64()).unwrap_or_else(|| panic!("{name} of {stage}"))
+    };
+    for stage in ["read", "step", "write"] {
+        assert!(of("stage_events", stage) >= ORDERS as f64, "{stage}: {gauges:?}");
+        assert!(of("stage_wait_seconds_max", stage) >= of("stage_wait_seconds", stage));
+        assert!(of("stage_queue_length_max", stage) >= 1.0 && of("stage_threads", stage) >= 1.0);
+    }
+    let words = told.ask("GET", "/metrics");
+    assert!(words.contains("roundhouse_stage_events_total{stage=\"step\"}"), "{words}");
+}
+
 /// Few clients, few orders: every count is exact, in the status and in the metrics.
 pub fn counts_agree_with_what_was_served(arm: &Arm) {
     let told = Told::start(arm.book(book(3, 1000)));

@@ -13,12 +13,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
+use engines::status::Gauge;
 use engines::{PRESETS, Refused};
 use pages::motion::{RecordedClient, RecordedRequest, Recording};
 use sys::process::Pid;
 use sys::signal::Signal;
 
 use strace::{TracedCall, Tracing};
+
+use crate::top::link::Link;
 
 /// The time that a reply, the ready line and the end of a server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,6 +63,9 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
             .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect()
     });
+    // Without an administration the recording says nothing of queues.
+    let status = Link::named(&server.id.number().to_string()).and_then(|link| link.sample());
+    let queues = status.map_or_else(|_| Vec::new(), |status| queues(&status.sample.gauges));
     server.stop()?;
     let clients = clients.into_iter().collect::<Result<Vec<RecordedClient>>>()?;
     let text = fs::read_to_string(&file).context("cannot read what strace wrote")?;
@@ -69,7 +75,27 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
     if traced.is_empty() {
         bail!("expected system calls of the server, found none: may strace trace processes here?");
     }
-    Ok(joined(Recording { engine: engine.into(), about, clients, ..Recording::default() }, traced))
+    let engine = engine.to_owned();
+    Ok(joined(Recording { engine, about, clients, queues, ..Recording::default() }, traced))
+}
+
+/// A line for each queue between the stages of a server.
+fn queues(gauges: &[Gauge]) -> Vec<String> {
+    let stages = gauges.iter().filter(|gauge| gauge.name == "stage_queue_length_max");
+    let line = |stage: &Gauge| {
+        let of = |name: &str| {
+            let found = gauges.iter().find(|it| it.name == name && it.labels == stage.labels);
+            found.map_or(0.0, |gauge| gauge.value)
+        };
+        format!(
+            "queue {}: at most {} events, wait {:.0} µs on average and at most {:.0} µs",
+            stage.labels.iter().map(|(_, value)| value.as_str()).collect::<String>(),
+            stage.value,
+            of("stage_wait_seconds") * 1e6,
+            of("stage_wait_seconds_max") * 1e6
+        )
+    };
+    stages.map(line).collect()
 }
 
 /// Puts calls and clients onto one scale, and finds what each call did for which client.
@@ -223,6 +249,20 @@ impl Drop for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_queue_between_stages_has_a_line() {
+        let figure = |name, value| Gauge::now(name, "", value).with("stage", "step");
+        let gauges = [
+            figure("stage_queue_length_max", 3.0),
+            figure("stage_wait_seconds", 20e-6),
+            figure("stage_wait_seconds_max", 5e-4),
+            Gauge::now("stage_wait_seconds", "", 9.0).with("stage", "read"),
+            Gauge::now("held_bytes", "", 1.0),
+        ];
+        let line = "queue step: at most 3 events, wait 20 µs on average and at most 500 µs";
+        assert_eq!(queues(&gauges), [line]);
+    }
 
     #[test]
     fn calls_find_their_clients_and_requests_their_receivers() {

@@ -11,7 +11,7 @@
 //! | `draw.rs` | the same as a screen |
 
 mod draw;
-mod link;
+pub(crate) mod link;
 mod view;
 
 use std::process::ExitCode;

@@ -24,6 +24,9 @@ pub struct Recording {
     pub clients: Vec<RecordedClient>,
     /// The most frequent calls and their numbers.
     pub counts: Vec<(String, usize)>,
+    /// The queues inside the server, a line each, where its engine has any.
+    #[serde(default)]
+    pub queues: Vec<String>,
 }
 
 /// A process or a thread of the server.

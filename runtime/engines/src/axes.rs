@@ -84,6 +84,8 @@ pub enum Wait {
     /// Threads of which one waits for the next ready connection and then serves it, while another
     /// waits.
     Leader,
+    /// Stages with threads of their own and bounded queues between them: read, step, write.
+    Staged,
     /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
     Port,
 }
@@ -166,5 +168,6 @@ words!(
     Uring = "uring",
     Parked = "parked",
     Leader = "leader",
+    Staged = "staged",
     Port = "port",
 );

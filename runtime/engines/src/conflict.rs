@@ -23,7 +23,7 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
             "parked connections need a pool of threads in each process: say --container hybrid",
         );
     }
-    if matches!(wait, Wait::Port | Wait::Leader | Wait::TokioSteal) {
+    if matches!(wait, Wait::Port | Wait::Leader | Wait::Staged | Wait::TokioSteal) {
         return pooled(container, accept, wait);
     }
     match (accept, container, wait) {
@@ -61,9 +61,10 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
 
 /// Why threads that share their connections cannot have this container or way to accept.
 fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
-    let advice = |port, leader, tokio| match wait {
+    let advice = |port, leader, staged, tokio| match wait {
         Wait::Port => Some(port),
         Wait::Leader => Some(leader),
+        Wait::Staged => Some(staged),
         _ => Some(tokio),
     };
     match (container, accept) {
@@ -71,11 +72,13 @@ fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static s
         (Container::Threads, _) => advice(
             "a port accepts for all its threads: say --accept shared",
             "the leader accepts for all threads: say --accept shared",
+            "the first stage accepts for all: say --accept shared",
             "one thread accepts for the whole runtime: say --accept shared",
         ),
         _ => advice(
             "a port is served by the threads of one process: say --container threads",
             "the threads of one process take turns to lead: say --container threads",
+            "the stages hand sessions over within one process: say --container threads",
             "the threads of one runtime are in one process: say --container threads",
         ),
     }
@@ -83,5 +86,6 @@ fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static s
 
 /// Whether one loop has many connections.
 fn is_loop(wait: Wait) -> bool {
-    !matches!(wait, Wait::Blocking | Wait::Parked | Wait::Leader | Wait::Port | Wait::TokioSteal)
+    use Wait::{Blocking, Leader, Parked, Port, Staged, TokioSteal};
+    !matches!(wait, Blocking | Parked | Leader | Staged | Port | TokioSteal)
 }

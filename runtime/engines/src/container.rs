@@ -112,7 +112,7 @@ fn carrier(shape: &Shape) -> Carrier {
     match shape.wait {
         _ if shape.knobs.overload.governor == Mode::Off => Carrier::Unwatched,
         Wait::Blocking => Carrier::Thread,
-        Wait::Parked | Wait::Leader => Carrier::Pool,
+        Wait::Parked | Wait::Leader | Wait::Staged => Carrier::Pool,
         _ => Carrier::Loop,
     }
 }

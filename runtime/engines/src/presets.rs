@@ -46,6 +46,7 @@ impl Preset {
     pub fn point(&self) -> (Container, Accept, Wait) {
         (self.container, self.accept, self.wait)
     }
+
 }
 
 const fn preset(
@@ -225,6 +226,16 @@ pub const PRESETS: &[Preset] = &[
             "wait/leader.rs",
             "threads that lead in turn: one waits, hands the lead over, serves (Leader/Followers, \
              ACE)",
+        ],
+    ),
+    preset(
+        "staged",
+        (Container::Threads, Accept::Shared, Wait::Staged),
+        WorkerCount::Fixed(16),
+        [
+            "nothing; two threads more than --workers",
+            "wait/staged.rs",
+            "stages with bounded queues between them: read, step, write (SEDA, SOSP 2001)",
         ],
     ),
     preset(

@@ -100,7 +100,7 @@ impl Shape {
 
     /// The maximum number of threads or processes that the supervisor starts, acceptors included.
     pub fn entries(&self) -> usize {
-        self.workers / self.threads() + self.reserve() + self.acceptors()
+        self.workers / self.threads() + self.reserve() + self.acceptors() + self.extra_threads()
     }
 
     /// Entries for processes that take the place of draining ones, where processes come and go: as
@@ -195,7 +195,8 @@ impl Shape {
             };
         }
         // The extra worker's entry has as many slots as that of a runtime.
-        let all = WORKERS_MAX / if self.wait == Wait::TokioSteal { 2 } else { 1 };
+        let part = if self.wait == Wait::TokioSteal { 2 } else { 1 };
+        let all = WORKERS_MAX / part - self.extra_threads();
         if self.workers == 0 || self.workers > all {
             return refuse(format!("expected 1 to {all} workers, found {}", self.workers));
         }
@@ -211,7 +212,9 @@ impl Shape {
             Some(most) if self.wait == Wait::Parked && most >= self.workers / self.threads() => {
                 Ok(())
             }
-            Some(1..) if matches!(self.wait, Wait::Leader | Wait::TokioSteal) => Ok(()),
+            Some(1..) if matches!(self.wait, Wait::Leader | Wait::Staged | Wait::TokioSteal) => {
+                Ok(())
+            }
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

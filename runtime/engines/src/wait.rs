@@ -14,6 +14,7 @@ pub mod parked;
 pub mod poll;
 pub mod port;
 pub mod select;
+pub mod staged;
 pub mod tokio_local;
 pub mod tokio_steal;
 pub mod uring;
@@ -45,7 +46,8 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)
         }
-        Wait::Leader => Box::new(leader::Leaders::new(common)?),
+        Wait::Leader => Box::new(leader::Leaders::new(common, 1, 1)?),
+        Wait::Staged => Box::new(staged::stages::Stages::new(common)?),
         Wait::Port => Box::new(CompletionPort::new(common)?),
     })
 }

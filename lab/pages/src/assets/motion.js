@@ -36,6 +36,7 @@
     const panel = make(byId('panels'), 'section', {});
     make(panel, 'h2', { style: 'margin-top:1rem' }, it.engine);
     make(panel, 'p', { class: 'note' }, it.about);
+    for (const queue of it.queues) make(panel, 'p', { class: 'note' }, queue);
     const scene = make(panel, 'div', { class: 'scene' });
     const column = title => { const box = make(scene, 'div'); make(box, 'b', {}, title); return make(box, 'div', { style: 'border:0;padding:0' }); };
     const [clients, kernel, workers] = ['Clients', 'Kernel', 'Workers'].map(column);

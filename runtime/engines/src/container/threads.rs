@@ -13,6 +13,7 @@ use super::{serve, serve_visitor};
 use crate::accept::source::Arrival;
 use crate::common::Common;
 use crate::limits::ACCEPTS;
+use crate::status::Gauge;
 use crate::supervise::crew::{Crew, End, Ended};
 use crate::wait::blocking::kept::Kept;
 use crate::wait::mechanism::Mechanism;
@@ -111,6 +112,10 @@ impl Crew for Threads<'_, '_> {
     fn kill(&mut self) -> bool {
         // A thread cannot be killed; the process can end.
         false
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        self.mechanism.gauges()
     }
 }
 

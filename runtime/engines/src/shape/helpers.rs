@@ -13,8 +13,8 @@ const HELPERS_MAX: usize = 1024;
 impl Shape {
     /// Whether a worker must not block, because it has many sessions.
     pub fn has_loops(&self) -> bool {
-        use Wait::{Blocking, Leader, Parked, Port, TokioSteal};
-        !matches!(self.wait, Blocking | Parked | Leader | Port | TokioSteal)
+        use Wait::{Blocking, Leader, Parked, Port, Staged, TokioSteal};
+        !matches!(self.wait, Blocking | Parked | Leader | Staged | Port | TokioSteal)
     }
 
     /// The number of helpers that run offloaded jobs for each worker; 0: each worker runs them in
@@ -60,8 +60,9 @@ impl Shape {
 
     /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
+        use Wait::{Blocking, Leader, Parked, Staged, TokioSteal};
         match (self.knobs.loops.helpers, self.wait) {
-            (Some(_), Wait::Blocking | Wait::Parked | Wait::Leader | Wait::TokioSteal) => {
+            (Some(_), Blocking | Parked | Leader | Staged | TokioSteal) => {
                 let why = "do their jobs in place, found --helpers: leave it out, or say \
                            --engine epoll";
                 Err(Refused(format!("workers with wait {} {why}", self.wait)))
@@ -108,6 +109,7 @@ mod tests {
         check("amped", Some(HELPERS_MAX + 1), None, "at most");
         check("prefork", Some(4), None, "in place");
         check("leader", Some(4), None, "in place");
+        check("staged", Some(4), None, "in place");
         check("tokio-steal", Some(4), None, "in place");
         check("port", Some(4), None, "--threads");
     }
@@ -116,7 +118,8 @@ mod tests {
     fn each_container_has_its_helpers_and_a_port_its_tokens() {
         let usual = |engine| Shape::preset(engine, 2).expect("a preset").helpers();
         assert_eq!(["epoll", "amped", "uring", "coroutine"].map(usual), [4, 16, 4, 4]);
-        assert_eq!(["prefork", "event", "port", "leader", "tokio-steal"].map(usual), [0; 5]);
+        assert_eq!(["prefork", "event", "port", "leader", "staged"].map(usual), [0; 5]);
+        assert_eq!(usual("tokio-steal"), 0);
         let mut port = Shape::preset("port", 4).expect("a preset");
         assert_eq!((port.workers, port.running()), (8, 4));
         port.workers = 1;

@@ -29,6 +29,11 @@ impl Shape {
         if is_group { self.threads() + 1 } else { 1 }
     }
 
+    /// The threads of stages besides the workers: one reads, and one more may step or write.
+    pub(super) fn extra_threads(&self) -> usize {
+        if self.wait == Wait::Staged { 2 } else { 0 }
+    }
+
     /// Whether a worker has one connection at a time, if only while the connection is active.
     fn is_crowd(&self) -> bool {
         matches!(self.wait, Wait::Blocking | Wait::Parked)

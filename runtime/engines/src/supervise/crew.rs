@@ -7,6 +7,7 @@ use seam::WorkerId;
 use sys::signal::Signal;
 
 use crate::accept::source::Arrival;
+use crate::status::Gauge;
 
 /// The services that a container provides to the supervisor.
 pub(crate) trait Crew {
@@ -18,6 +19,10 @@ pub(crate) trait Crew {
     fn reap(&mut self) -> Vec<Ended>;
     /// Ends all workers at once; false if only the end of the process can.
     fn kill(&mut self) -> bool;
+    /// The figures of the workers' way of waiting.
+    fn gauges(&self) -> Vec<Gauge> {
+        Vec::new()
+    }
 }
 
 /// The end of a worker.

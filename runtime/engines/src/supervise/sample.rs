@@ -83,6 +83,7 @@ impl<C: Crew> Supervisor<'_, C> {
     fn gauges(&self) -> Vec<Gauge> {
         let board = self.common.board;
         let mut gauges = self.store.gauges(&());
+        gauges.extend(self.crew.gauges());
         let shed: u64 = board.slots().map(|slot| slot.shed.read()).sum();
         let help = "Memory that connections hold for input and output";
         gauges.push(Gauge::now("held_bytes", help, board.held_total() as f64));
@@ -140,6 +141,7 @@ impl<C: Crew> Supervisor<'_, C> {
             _ if index == SLOTS - 1 => "reception",
             Container::Hybrid if index % shape.stride() == shape.threads() => "listener",
             _ if shape.wait == Wait::TokioSteal && index == 0 => "listener",
+            _ if shape.wait == Wait::Staged && index == shape.workers => "listener",
             Container::Hybrid => "worker",
             _ if shape.acceptors() > 0 && index >= shape.workers => "acceptor",
             _ => "worker",

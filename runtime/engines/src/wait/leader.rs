@@ -12,10 +12,10 @@
 //! connections (a drain, deadlines, a shortage) leaves them in the queue, from which the next
 //! leaders take one each before they wait. Jobs run in place: while a thread works, others lead.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memory::SlotState;
-use seam::WorkerId;
+use seam::{Instant, WorkerId};
 use sys::epoll::Events;
 use sys::process;
 
@@ -31,40 +31,46 @@ use crate::wait::parked::{self, Next};
 
 /// The connections of all threads, and the lead.
 pub struct Leaders {
-    parking: ParkedConnections,
+    pub parking: ParkedConnections,
     lead: Mutex<Lead>,
+    /// The most connections that a turn accepts.
+    accepts: usize,
     /// The slot that names and counts the connections. It is no thread's own, because any thread
     /// may die.
-    pool: WorkerId,
+    pub pool: WorkerId,
 }
 
 /// The state of the leader, whichever thread leads.
 struct Lead {
     /// `None` before the first thread leads.
     duties: Option<Duties>,
-    /// Room for one event.
     events: Events,
     is_over: bool,
 }
 
 impl Leaders {
-    /// No connection yet, and no leader.
+    /// No connection yet, and no leader; a turn brings up to `events` events and accepts up to
+    /// `accepts` connections.
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn new(common: &Common<'_>) -> Result<Leaders, Fault> {
+    pub(crate) fn new(
+        common: &Common<'_>,
+        events: usize,
+        accepts: usize,
+    ) -> Result<Leaders, Fault> {
         let slot = common.epoch.slot() + SLOTS - 1;
         let pool = WorkerId::new(slot, common.epoch.generation() + 1);
         common.board.sit(pool, process::this()).set_state(SlotState::Ready);
         let parking = ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?;
-        let lead = Lead { duties: None, events: Events::with_capacity(1), is_over: false };
-        Ok(Leaders { parking, lead: Mutex::new(lead), pool })
+        let lead = Lead { duties: None, events: Events::with_capacity(events), is_over: false };
+        Ok(Leaders { parking, lead: Mutex::new(lead), accepts, pool })
     }
 
     /// Takes the lead, and gives it on with work, or at the end of the server.
-    fn follow(&self, pool: &WorkerContext<'_>) -> Result<Next, Fault> {
-        self.parking.as_idle(|| {
-            let mut lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn follow(&self, pool: &WorkerContext<'_>) -> Result<Next, Fault> {
+        self.parking.as_idle(self.accepts, || {
+            let mut lead = self.lock();
             let mut work = self.parking.take_queued();
             if work.is_none() && !lead.is_over {
                 self.lead(&mut lead, pool).map_err(Fault::Wait)?;
@@ -72,6 +78,15 @@ impl Leaders {
             }
             Ok(if work.is_none() && lead.is_over { Next::Over } else { Next::Work(work) })
         })
+    }
+
+    /// When the last turn found its events.
+    pub fn led(&self) -> Instant {
+        self.lock().duties.as_ref().map_or(Instant::ZERO, |duties| duties.now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lead> {
+        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lead(&self, lead: &mut Lead, pool: &WorkerContext<'_>) -> std::io::Result<()> {

@@ -3,6 +3,7 @@
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::member::Member;
+use crate::status::Gauge;
 
 /// One process's way of waiting, with the data that its workers share.
 pub(crate) trait Mechanism: Sync {
@@ -25,4 +26,9 @@ pub(crate) trait Mechanism: Sync {
 
     /// Reports that the listener has ended.
     fn listener_ended(&self) {}
+
+    /// Its own figures for the status.
+    fn gauges(&self) -> Vec<Gauge> {
+        Vec::new()
+    }
 }

@@ -65,7 +65,8 @@ pub(crate) fn serve(
     mut next: impl FnMut() -> Result<Next, Fault>,
 ) -> Result<(), Fault> {
     let mut spare = Spare::new();
-    let stepper = Stepper { context, spare: &mut spare, now: context.now(), works: true };
+    let stepper =
+        Stepper { context, spare: &mut spare, now: context.now(), works: true, sends: true };
     let mut worker = Worker { stepper, parking, shard, serving: None };
     context.ready();
     loop {
@@ -126,7 +127,7 @@ impl Worker<'_, '_> {
                     }
                     return;
                 }
-                Rest::Again | Rest::Job => match self.parking.requeue(connection) {
+                Rest::Again | Rest::Job | Rest::Output => match self.parking.requeue(connection) {
                     None => return,
                     Some(back) => connection = back,
                 },

@@ -269,7 +269,7 @@ fn a_session_that_panics_ends_alone() {
         }
         others.iter_mut().for_each(|client| assert_eq!(client.ask("hm"), "what"));
     };
-    for engine in ["port", "coroutine", "tokio-local", "tokio-steal"] {
+    for engine in ["port", "coroutine", "tokio-local", "tokio-steal", "staged"] {
         let tune = |shape: &mut Shape| {
             if engine != "port" {
                 *shape = Shape { workers: 1, ..Shape::preset(engine, 2).expect("a preset") };

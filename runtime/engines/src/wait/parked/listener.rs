@@ -167,7 +167,7 @@ impl Listener<'_, '_> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if self.serves && self.parking.has_queued() {
+        if self.serves && self.parking.queued() > 0 {
             return Some(Duration::ZERO);
         }
         self.duties.timeout(self.context, self.parking.soonest())

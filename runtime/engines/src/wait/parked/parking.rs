@@ -116,17 +116,17 @@ impl ParkedConnections {
         ready
     }
 
-    /// Leads as a thread that will serve what it finds: it is idle until `lead` returns.
-    pub fn as_idle<T>(&self, lead: impl FnOnce() -> T) -> T {
-        self.idle.fetch_add(1, Ordering::SeqCst);
+    /// Leads for threads that will serve what it finds: `count` are idle until `lead` returns.
+    pub fn as_idle<T>(&self, count: usize, lead: impl FnOnce() -> T) -> T {
+        self.idle.fetch_add(count, Ordering::SeqCst);
         let led = lead();
-        self.idle.fetch_sub(1, Ordering::SeqCst);
+        self.idle.fetch_sub(count, Ordering::SeqCst);
         led
     }
 
-    /// Whether work is queued.
-    pub fn has_queued(&self) -> bool {
-        !self.queue.is_empty()
+    /// The number of connections that are queued.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Work that is queued.

@@ -37,6 +37,8 @@ pub(crate) enum Rest {
     Again,
     /// It has a job, which the turn must not do.
     Job,
+    /// It has output, which the turn must not send.
+    Output,
     /// It is over.
     Over,
 }
@@ -48,6 +50,8 @@ pub(crate) struct Stepper<'a, 'd> {
     pub now: Instant,
     /// Jobs run in the turn.
     pub works: bool,
+    /// Output is sent in the turn.
+    pub sends: bool,
 }
 
 impl<'a> Stepper<'a, '_> {
@@ -115,6 +119,9 @@ impl<'a> Stepper<'a, '_> {
             if wants.job && !self.works {
                 return Rest::Job;
             }
+            if wants.write && !self.sends {
+                return Rest::Output;
+            }
             if wants.job || wants.look || (wants.write && !connection.x.blocked) {
                 continue;
             }
@@ -161,7 +168,7 @@ impl<'a> Stepper<'a, '_> {
                 connection.pace.rest();
                 return;
             }
-            if connection.x.blocked {
+            if connection.x.blocked || !self.sends {
                 return;
             }
             let cx = self.cx(connection.x.id);

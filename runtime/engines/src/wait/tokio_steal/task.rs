@@ -126,7 +126,7 @@ impl Tasks<'_> {
                     moved = self.wait(&mut client, &mut calls, sleep.as_mut(), interest).await;
                 }
                 // Others first.
-                Rest::Again => yield_now().await,
+                Rest::Again | Rest::Output => yield_now().await,
                 Rest::Job => self.work(&mut client),
                 Rest::Over => break,
             }
@@ -146,7 +146,7 @@ impl Tasks<'_> {
         context.id.enter();
         let now = context.now();
         context.turn(now);
-        let mut stepper = Stepper { context, spare, now, works: false };
+        let mut stepper = Stepper { context, spare, now, works: false, sends: true };
         let stepped = catch_unwind(AssertUnwindSafe(|| client.step(&mut stepper, peer, moved)));
         context.rest(Doing::Waiting);
         stepped.unwrap_or_else(|_| {
@@ -241,7 +241,8 @@ impl Tasks<'_> {
             let now = context.now();
             context.id.enter();
             // A panic here is the service's own, as in a turn.
-            let close = || Stepper { context, spare, now, works: false }.finish(*connection);
+            let close =
+                || Stepper { context, spare, now, works: false, sends: true }.finish(*connection);
             if catch_unwind(AssertUnwindSafe(close)).is_err() {
                 context.slot().panics.add(1);
             }
