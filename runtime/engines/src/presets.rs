@@ -46,7 +46,6 @@ impl Preset {
     pub fn point(&self) -> (Container, Accept, Wait) {
         (self.container, self.accept, self.wait)
     }
-
 }
 
 const fn preset(
