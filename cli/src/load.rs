@@ -7,6 +7,7 @@
 //! 1 for dropped arrivals.
 
 mod flags;
+mod flow;
 mod media;
 mod plan;
 
@@ -38,6 +39,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.output.schema {
         print!("{}", ::load::report::json_schema()?);
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(file) = &args.flow.write_flow {
+        return flow::write(&args, file);
     }
     match media::listener(&args) {
         Ok(None) => {}

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sys::eventfd::EventFd;
 use sys::signal::Signal;
-use testkit::{Ended, Folder, NullProtocol, NullServer, PATIENCE, Process, Terminal, run};
+use testkit::{Ended, Folder, NullProtocol, NullServer, PATIENCE, Process, Server, Terminal, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -365,6 +365,77 @@ fn an_endless_file_is_refused() {
         let ended = run(Command::new(EXE).args(before).args(words).args(place));
         let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(ended.code != Some(0) && said.contains("expected at most"), "{flag}: {said}");
+    }
+}
+
+/// The users of the example `todo` log in, create, read back and delete on each kind of engine. A
+/// wrong password and a server that forgets are errors of their steps.
+#[test]
+fn a_flow_names_the_step_that_fails() {
+    let Some(todo) = testkit::example("todo") else { return };
+    let flow = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/roundhouse/examples/todo.toml");
+    let text = std::fs::read_to_string(flow).expect("the flow of the example");
+    let (_folder, wrong) = Folder::with("wrong.toml", text.replace("\"sesame\"", "\"guess\""));
+    let wrong = wrong.to_str().expect("text");
+    let serve = |engine: &str, environment: &[(&str, &str)]| {
+        let mut command = Command::new(&todo);
+        command.args(["--port", "0", "--engine", engine]).envs(environment.iter().copied());
+        let server = Server::start(&mut command);
+        let target = format!("http://{}", server.address);
+        (server, target)
+    };
+    let kinds = |report: &Value, of: &str| -> Vec<u64> {
+        let list = report["kinds"].as_array().expect("a list").iter();
+        list.map(|kind| kind[of].as_u64().expect("a count")).collect()
+    };
+    let engines = ["epoll", "uring", "thread"];
+    for engine in engines.into_iter().filter(|engine| *engine != "uring" || testkit::has_uring()) {
+        let (server, target) = serve(engine, &[]);
+        for model in ["-c 4 -n 200", "--sessions 100 -d 500ms --warmup 0s"] {
+            let (report, code) = load(&target, &format!("--flow {flow} {model}"));
+            assert!(report["check"]["ok"] == true && [0, 98].contains(&code), "{engine}: {report}");
+            let counts = kinds(&report, "requests");
+            assert!(counts.len() == 5 && counts.is_sorted_by(|one, two| one >= two), "{report}");
+            assert!(model.starts_with("--") || counts.iter().sum::<u64>() == 200, "{report}");
+        }
+        let (report, code) = load(&target, &format!("--flow {wrong} -c 2 -n 50"));
+        let error = "login: expected status 200 to 399, found 401";
+        assert_eq!((code, &report["kinds"][0]["error"]), (1, &error.into()), "{engine}: {report}");
+        assert_eq!(kinds(&report, "wrong"), [50], "nothing comes after: {report}");
+        server.stop();
+        let (server, target) = serve(engine, &[("FORGET", "1")]);
+        let (report, code) = load(&target, &format!("--flow {flow} -c 1 -n 10"));
+        let error = "read: expected status 200 to 399, found 404";
+        assert_eq!((code, &report["kinds"][3]["error"]), (1, &error.into()), "{engine}: {report}");
+        assert_eq!(kinds(&report, "wrong"), [0, 0, 0, 2, 2], "{report}");
+        let detail = "4 of 10 replies are not as expected: read 2, delete 2";
+        assert_eq!(report["check"]["detail"], detail);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_recording_is_written_as_a_flow() {
+    let entry = r#"{"request":{"method":"GET","url":"http://127.0.0.1:1/a","headers":[]}}"#;
+    let har = format!(r#"{{"log":{{"entries":[{entry},{entry}]}}}}"#);
+    let (folder, har) = Folder::with("page.har", har);
+    let (har, flow) = (har.to_str().expect("text"), folder.path().join("flow.toml"));
+    let mut words = command(&["http://127.0.0.1:1", "--har", har, "--write-flow"]);
+    let said = run(words.arg(&flow)).success().out;
+    assert!(said.ends_with("flow.toml: 2 steps\n"), "{said}");
+    let null = Null::start("http");
+    let flow = flow.to_str().expect("text");
+    let (report, code) = load(&null.target(), &format!("--flow {flow} -n 20"));
+    assert!([0, 98].contains(&code) && report["kinds"][1]["name"] == "GET /a (2)", "{report}");
+    null.end();
+    for (more, part) in [
+        ("--open 10", "found --open; say --sessions RATE for iterations a second"),
+        ("--depth 2", "found --depth; use more users (-c)"),
+        ("--http2", "leave --http2 out"),
+        ("--mix /", "cannot be used with"),
+    ] {
+        let words: Vec<&str> = more.split(' ').collect();
+        check_refused(&[&["http://127.0.0.1:1", "--flow", flow], &words[..]].concat(), 2, &[part]);
     }
 }
 

@@ -6,6 +6,7 @@
 //! or on a file is checked in `plan.rs`. `--turns` parses this struct once more for each of its
 //! servers.
 
+use super::flow::FlowArgs;
 use ::load::parse::rate;
 use ::load::slo::Slo;
 use ::load::work::Think;
@@ -23,6 +24,7 @@ Examples:
     roundhouse load http://127.0.0.1:8080/ -c 64 -d 10s    as fast as possible, like wrk
     roundhouse load http://127.0.0.1:8080/ --open 5000     5000 a second, however slow the server
   roundhouse load https://localhost:8443/ --cacert ca.pem --har page.har
+  roundhouse load http://127.0.0.1:8080/ --flow users.toml -c 50 --think 1s
   roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
   roundhouse load stock://127.0.0.1 --sessions 200
@@ -82,6 +84,8 @@ pub struct Args {
     pub stock: StockArgs,
     #[command(flatten)]
     pub http: HttpArgs,
+    #[command(flatten)]
+    pub flow: FlowArgs,
     #[command(flatten)]
     pub line: LineArgs,
     #[command(flatten)]

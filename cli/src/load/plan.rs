@@ -11,13 +11,16 @@ use ::load::drive::{Guests, Settings};
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
 use ::load::run::{Watched, Window, Workload};
-use ::load::script::{self, Expectation, HttpOptions, LineOptions, StockOptions, WebRequest};
+use ::load::script::{
+    self, Expectation, Flows, HttpOptions, LineOptions, StockOptions, WebRequest,
+};
 use ::load::tls::TlsOptions;
-use ::load::work::Think;
+use ::load::work::{Think, UNTIL_THROUGH};
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
 use language::info;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The default number of users, pooled connections or concurrent sessions.
@@ -37,6 +40,9 @@ impl Args {
     pub fn plan(&self) -> Result<Plan, Usage> {
         let target = self.target()?;
         let (model, settings) = (self.model()?, self.settings()?);
+        if self.flow.flow.is_some() {
+            Flows::check(&model, &target)?;
+        }
         if settings.tops_up && target.scheme != Scheme::Echo {
             return Err(Usage(format!("expected --in-flight with echo://, found {target}")));
         }
@@ -98,7 +104,7 @@ impl Args {
     }
 
     /// The server.
-    fn target(&self) -> Result<Target, Usage> {
+    pub(super) fn target(&self) -> Result<Target, Usage> {
         let [place] = &self.places[..] else {
             let places = self.places.join("` and `");
             return Err(Usage(format!("expected one target, found `{places}`")));
@@ -132,7 +138,8 @@ impl Args {
         }
         Ok(match (flags.open, flags.sessions) {
             (_, Some(rate)) => {
-                let rounds = flags.session_requests;
+                let is_flow = self.flow.flow.is_some();
+                let rounds = if is_flow { UNTIL_THROUGH } else { flags.session_requests };
                 Model::Sessions { rate, arrivals, rounds, depth, think }
             }
             (Some(rate), _) => Model::Open { rate, arrivals, depth },
@@ -170,7 +177,7 @@ impl Args {
             outstanding_max: self.links.max_outstanding.max(1),
             spin: self.links.spin.unwrap_or(usual.spin),
             linger: self.links.spin.unwrap_or(usual.linger),
-            detailed: self.kinds,
+            detailed: self.kinds || self.flow.flow.is_some(),
             tops_up: self.echo.in_flight.is_some(),
             renew: self.echo.reconnect,
             connect_apart: self.study.connect_apart,
@@ -203,7 +210,13 @@ impl Args {
                     None => Workload::Stock(options),
                 }
             }
-            Scheme::Http => Workload::Http(self.http.options(target, mix, self.seed)?),
+            Scheme::Http => match &self.flow.flow {
+                Some(file) => {
+                    let flows = Flows::read(file, target, &self.http.fields()?)?;
+                    Workload::Flow(Arc::new(flows), self.seed)
+                }
+                None => Workload::Http(self.http.options(target, mix, self.seed)?),
+            },
             Scheme::Echo => Workload::Echo,
             Scheme::Line => Workload::Line(self.line.options(target)?),
         })
@@ -220,13 +233,18 @@ fn no_mix(target: &Target, mix: &str) -> Usage {
 }
 
 impl HttpArgs {
-    fn options(&self, target: &Target, mix: Option<&str>, seed: u64) -> Result<HttpOptions, Usage> {
+    /// The header fields of every request.
+    fn fields(&self) -> Result<Vec<(String, String)>, Usage> {
         let field = |field: &String| {
             let (name, value) = field.split_once(':').ok_or_else(|| {
                 Usage(format!("expected a header such as `Accept: text/html`, found `{field}`"))
             })?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
+        self.header.iter().map(field).collect()
+    }
+
+    fn options(&self, target: &Target, mix: Option<&str>, seed: u64) -> Result<HttpOptions, Usage> {
         let body = match (&self.body, &self.body_file) {
             (Some(text), _) => parse::bytes(text)?,
             (None, Some(file)) => read(file)?,
@@ -237,7 +255,7 @@ impl HttpArgs {
             authority: target.authority.clone(),
             requests: self.requests(target, mix)?,
             in_order: self.har.is_some(),
-            headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
+            headers: self.fields()?,
             body,
             wanted: Expectation { status: self.expect_status, length: self.expect_length },
             takes_malformed: self.malformed,
@@ -247,10 +265,6 @@ impl HttpArgs {
 
     /// The requests of the flag that lists them.
     fn requests(&self, target: &Target, mix: Option<&str>) -> Result<Vec<WebRequest>, Usage> {
-        let named = |file: &Path| {
-            let file = file.display().to_string();
-            move |Usage(why)| Usage(format!("{file}: {why}"))
-        };
         match (mix, &self.urls, &self.har) {
             (Some(mix), ..) => Ok(parse::weights(mix)?.into_iter().map(Into::into).collect()),
             (None, Some(file), _) => {
@@ -258,23 +272,29 @@ impl HttpArgs {
                     .map_err(|_| Usage(format!("{}: expected lines of UTF-8", file.display())))?;
                 script::urls(&text, target).map_err(named(file))
             }
-            (None, None, Some(file)) => {
-                let found = script::har(&read(file)?, target, self.har_cookies);
-                let (requests, others) = found.map_err(named(file))?;
-                if !others.is_empty() {
-                    let (file, kept) = (file.display(), requests.len());
-                    let skipped: usize = others.values().sum();
-                    let origin = |(origin, count): (&String, &usize)| format!("{origin} ({count})");
-                    let others = others.iter().map(origin).collect::<Vec<_>>().join(", ");
-                    info!(
-                        "{file}: {kept} requests; {skipped} to other origins are left out: {others}"
-                    );
-                }
-                Ok(requests)
-            }
+            (None, None, Some(file)) => self.recorded(file, target),
             (None, None, None) => Ok(vec![(target.path.clone(), 1).into()]),
         }
     }
+
+    /// The requests of a recording to the target.
+    pub(super) fn recorded(&self, file: &Path, target: &Target) -> Result<Vec<WebRequest>, Usage> {
+        let found = script::har(&read(file)?, target, self.har_cookies);
+        let (requests, others) = found.map_err(named(file))?;
+        if !others.is_empty() {
+            let (file, kept) = (file.display(), requests.len());
+            let skipped: usize = others.values().sum();
+            let origin = |(origin, count): (&String, &usize)| format!("{origin} ({count})");
+            let others = others.iter().map(origin).collect::<Vec<_>>().join(", ");
+            info!("{file}: {kept} requests; {skipped} to other origins are left out: {others}");
+        }
+        Ok(requests)
+    }
+}
+
+/// Puts the name of a file before an error.
+fn named(file: &Path) -> impl Fn(Usage) -> Usage {
+    move |Usage(why)| Usage(format!("{}: {why}", file.display()))
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Usage> {

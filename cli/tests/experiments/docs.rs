@@ -88,6 +88,7 @@ pages! {
     streaming: "docs/tutorials/streaming.md";
     game_world: "docs/tutorials/game-world.md";
     web_server: "docs/tutorials/web-server.md";
+    load_test: "docs/tutorials/load-test.md";
     course: "docs/tutorials/course.md";
 }
 

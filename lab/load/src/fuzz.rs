@@ -10,8 +10,8 @@ use crate::faults::Faults;
 use crate::parse::Mix;
 use crate::script::echo::{LOGIN, packet};
 use crate::script::{
-    Echo, Http, Http2, HttpOptions, Line, LineOptions, Notes, Replies, ReplyLog, Script, Stock,
-    StockOptions,
+    Echo, FlowScript, Flows, Http, Http2, HttpOptions, Line, LineOptions, Notes, Replies, ReplyLog,
+    Script, Stock, StockOptions,
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use stats::Rng;
@@ -29,14 +29,15 @@ pub fn fuzz(seed: u64, events: u32) {
     slices(&mut rng, &format!("load::fuzz seed {seed}, slices"));
     for conversation in 0..events.div_ceil(REQUESTS) {
         let at = format!("load::fuzz seed {seed}, conversation {conversation}");
-        let kind = rng.below(5);
-        // Until the settings of HTTP/2 come there is one stream.
-        let asked = if kind == 4 { 1 } else { 1 + rng.below(REQUESTS as usize) as u32 };
+        let kind = rng.below(6);
+        // Until the settings of HTTP/2 come there is one stream, and a step waits for its reply.
+        let asked = if kind >= 4 { 1 } else { 1 + rng.below(REQUESTS as usize) as u32 };
         let (mut script, wire) = match kind {
             0 => web(&mut rng, asked),
             1 => echo(asked),
             2 => line(&mut rng, asked),
             4 => streams(&mut rng),
+            5 => flow(&mut rng),
             _ => market(&mut rng, asked),
         };
         let (done, faults, left) = feed(&mut rng, &mut *script, asked, &wire, &at);
@@ -184,6 +185,25 @@ fn streams(rng: &mut Rng) -> (Box<dyn Script>, Vec<u8>) {
     put_field(b"sum", b"1", &mut block);
     put_head(1, true, &block, &mut wire);
     (Box::new(Http2::new(http, "http")), wire)
+}
+
+/// A reply with cookies of all kinds from which a step takes values.
+fn flow(rng: &mut Rng) -> (Box<dyn Script>, Vec<u8>) {
+    const FLOW: &str = "[[flow]]\nname = 'f'\n[[flow.step]]\nname = 's'\npath = '/a/b'\n\
+        take = { a = { json = '/a/1' }, b = { regex = '\"(.)\"' }, c = { header = 'C' } }\n\
+        expect = { contains = 'x', json = { '/a/0' = 'x' }, header = { C = '7' } }";
+    let target = "http://127.0.0.1:1".parse().expect("constant");
+    let flows = Flows::parse(FLOW, std::path::Path::new(""), &target, &[]).expect("constant");
+    let counters = flows.counters();
+    let mut wire = b"HTTP/1.1 200 OK\r\nC: 7\r\n".to_vec();
+    for _ in 0..rng.below(4) {
+        let path = ["; Path=/a", "; Path=/c; Secure", ""][rng.below(3)];
+        let end = ["; Max-Age=0", "; Max-Age=9", "; Expires=Thu, 01-Jan-1970 00:00:10 GMT", ""];
+        let end = end[rng.below(4)];
+        wire.extend_from_slice(format!("Set-Cookie: a=b{path}{end}\r\n").as_bytes());
+    }
+    wire.extend_from_slice(b"Content-Length: 15\r\n\r\n{\"a\":[\"x\", 12]}");
+    (Box::new(FlowScript::new(flows.into(), counters, 1, false, rng.roll())), wire)
 }
 
 fn echo(asked: u32) -> (Box<dyn Script>, Vec<u8>) {

@@ -245,6 +245,9 @@ pub struct KindReport {
     pub requests: u64,
     /// Wrong replies.
     pub wrong: u64,
+    /// The first of them, described.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// From sent to done.
     pub service: Quantiles,
     /// From due to done.
@@ -254,9 +257,9 @@ pub struct KindReport {
 /// The verdict on the replies as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
-    /// `prefix`: each reply begins as expected. `receipts`: each order has one. `none`: not
-    /// checked.
+    /// `conservation`: the market's books balance. `http`: status and length. `flow`: what each
+    /// step expects. `echo`: every byte. `prefix`: each reply begins as expected. `receipts`: each
+    /// order has one. `none`: not checked.
     pub kind: String,
     /// Whether no error was found.
     pub ok: bool,
@@ -382,6 +385,7 @@ pub(crate) fn kinds(names: &[String], kinds: &[tally::KindTally]) -> Vec<KindRep
         name: name.clone(),
         requests: kind.done,
         wrong: kind.wrong,
+        error: kind.faults.list.first().map(|fault| fault.example.clone()),
         service: kind.service.quantiles(),
         response: kind.response.quantiles(),
     };

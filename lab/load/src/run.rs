@@ -217,8 +217,12 @@ fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure>
 
 /// Refuses more kinds than a report can count apart in bounded memory.
 fn kinds_fit(plan: &Plan) -> Result<(), Failure> {
-    let Workload::Http(options) = &plan.workload else { return Ok(()) };
-    let (kinds, threads) = (options.requests.len(), plan.threads);
+    let kinds = match &plan.workload {
+        Workload::Http(options) => options.requests.len(),
+        Workload::Flow(flows, _) => flows.kinds(),
+        _ => return Ok(()),
+    };
+    let threads = plan.threads;
     if !plan.settings.detailed || kinds * threads <= KINDS_MAX {
         return Ok(());
     }

@@ -17,8 +17,8 @@ mod stock;
 
 pub use echo::Echo;
 pub use http::{
-    Expectation, Http, Http2, HttpOptions, REQUESTS_MAX, WebRequest, WholeReply, har, urls,
-    whole_reply,
+    Expectation, FlowCounters, FlowScript, Flows, Http, Http2, HttpOptions, REQUESTS_MAX,
+    WebRequest, WholeReply, flow_of, har, urls, whole_reply,
 };
 pub use line::{Line, LineOptions};
 pub use receipts::{ReceiptFile, Receipts};
@@ -27,6 +27,7 @@ pub use stock::{SHOW, Stock, StockOptions};
 use crate::faults::{FaultKind, Faults};
 use crate::report::Check;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The outcome of feeding some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +83,9 @@ pub trait Script: Send {
     /// Other threads use the same server at the same time.
     fn share(&mut self) {}
 
+    /// A new user or session is at `at`.
+    fn enter(&mut self, _at: usize) {}
+
     /// A connection is made at `at`; nothing is outstanding on it.
     fn open(&mut self, at: usize);
 
@@ -109,6 +113,16 @@ pub trait Script: Send {
     /// accept.
     fn greetings(&self, _at: usize) -> Option<u32> {
         None
+    }
+
+    /// The pause after the last reply, if it is not that of the model.
+    fn pause(&mut self, _at: usize) -> Option<Duration> {
+        None
+    }
+
+    /// Whether a session has nothing more to send, however many batches it may have.
+    fn is_through(&self, _at: usize) -> bool {
+        false
     }
 
     /// The connection is closed; its unanswered requests may or may not have been executed.

@@ -9,6 +9,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use wire::conf::span;
 
+/// Batches of a session that ends when its script is through.
+pub const UNTIL_THROUGH: u64 = u64::MAX - 1;
+
 /// The work of each arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
@@ -73,11 +76,18 @@ impl Pauses {
 
     /// The next pause.
     pub(crate) fn draw(&mut self) -> Duration {
-        match self.think {
-            Think::None => Duration::ZERO,
-            Think::Fixed(pause) => pause,
-            Think::Exponential(mean) => mean.mul_f64(exponential(&mut self.random)),
-            Think::Even(least, most) => least + (most - least).mul_f64(unit(&mut self.random)),
+        self.think.draw(&mut self.random)
+    }
+}
+
+impl Think {
+    /// The next pause.
+    pub(crate) fn draw(self, random: &mut Pcg64Mcg) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(pause) => pause,
+            Self::Exponential(mean) => mean.mul_f64(exponential(random)),
+            Self::Even(least, most) => least + (most - least).mul_f64(unit(random)),
         }
     }
 }

@@ -54,6 +54,7 @@ impl Driver {
     fn take_place(&mut self, at: usize, rounds: u64, due: Instant, stop: &dyn Stop, now: Instant) {
         let link = &mut self.links[at];
         (link.rounds, link.due, link.asked) = (rounds, due, 0);
+        self.script.enter(at);
         self.go_on(at, stop, now);
     }
 
@@ -202,10 +203,12 @@ impl Driver {
             return;
         }
         let link = &mut self.links[at];
-        link.due = now + self.arrivals.pauses.draw();
+        let pause = self.script.pause(at);
+        link.due = now + pause.unwrap_or_else(|| self.arrivals.pauses.draw());
         match link.rounds {
             u64::MAX => {}
             0 | 1 => self.leave(at, now),
+            _ if self.script.is_through(at) => self.leave(at, now),
             _ => link.rounds -= 1,
         }
     }
@@ -220,6 +223,7 @@ impl Driver {
                 // event must not recurse.
                 let link = &mut self.links[at];
                 (link.rounds, link.due, link.asked) = (rounds, due, 0);
+                self.script.enter(at);
                 self.set_alarm(at, now);
             }
             _ => self.arrivals.free.push_back(at as u32),

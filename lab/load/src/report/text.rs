@@ -39,8 +39,11 @@ impl Report {
         self.head(f)?;
         self.times(f)?;
         for kind in &self.kinds {
-            let Kind { name, requests, .. } = kind;
+            let Kind { name, requests, wrong, .. } = kind;
             writeln!(f, "    {name:<10}  {requests} · {}", quantiles(&kind.response))?;
+            if let Some(error) = &kind.error {
+                writeln!(f, "      wrong     {wrong}; the first: {error}")?;
+            }
         }
         if let Some(tls) = &self.tls {
             let checked = if tls.checked { "checked" } else { "NOT checked (--insecure)" };

@@ -7,14 +7,15 @@ use crate::parse::{Target, Usage};
 use crate::probe;
 use crate::report::Check;
 use crate::script::{
-    Echo, Http, Http2, HttpOptions, Line, LineOptions, ReceiptFile, Receipts, SHOW, Script, Stock,
-    StockOptions, Totals,
+    Echo, FlowCounters, FlowScript, Flows, Http, Http2, HttpOptions, Line, LineOptions,
+    ReceiptFile, Receipts, SHOW, Script, Stock, StockOptions, Totals,
 };
 use crate::tls::Layers;
 use crate::work::{Think, Work};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The requests to send to the server.
@@ -26,6 +27,8 @@ pub enum Workload {
     Receipts(StockOptions, PathBuf),
     /// Requests of HTTP, in the version of the target.
     Http(HttpOptions),
+    /// Flows of steps of HTTP/1.1, and the seed of their draws.
+    Flow(Arc<Flows>, u64),
     /// Packets to be echoed.
     Echo,
     /// Constant requests.
@@ -37,6 +40,8 @@ pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,
     receipts: Option<ReceiptFile>,
+    /// The rows and users of flows.
+    flow: FlowCounters,
     /// Encryption, if there is any.
     pub(super) tls: Option<Layers>,
     /// The scheme of requests of HTTP/2; `None`: HTTP/1.1.
@@ -66,7 +71,11 @@ impl Prepared {
         };
         let (Workload::Stock(options) | Workload::Receipts(options, _)) = workload else {
             ask(b"", &|_| true)?;
-            return Ok(Self { rows: Vec::new(), receipts: None, tls, http2 });
+            let flow = match workload {
+                Workload::Flow(flows, _) => flows.counters(),
+                _ => FlowCounters::default(),
+            };
+            return Ok(Self { rows: Vec::new(), receipts: None, flow, tls, http2 });
         };
         let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
         let reply = ask(SHOW, &|reply| text(reply).is_some())?;
@@ -74,7 +83,8 @@ impl Prepared {
             Workload::Receipts(_, path) => Some(ReceiptFile::new(create(path)?)),
             _ => None,
         };
-        Ok(Self { rows: text(&reply).unwrap_or_default(), receipts, tls, http2 })
+        let (rows, flow) = (text(&reply).unwrap_or_default(), FlowCounters::default());
+        Ok(Self { rows, receipts, flow, tls, http2 })
     }
 
     /// A script for the thread numbered `part`; each draws different requests.
@@ -101,6 +111,11 @@ impl Prepared {
                     Some(scheme) => Box::new(Http2::new(http, scheme)),
                     None => Box::new(http),
                 }
+            }
+            Workload::Flow(flows, own) => {
+                let (flows, counters) = (Arc::clone(flows), Arc::clone(&self.flow));
+                let is_tls = self.tls.is_some();
+                Box::new(FlowScript::new(flows, counters, connections, is_tls, seed(*own)))
             }
             Workload::Stock(options) | Workload::Receipts(options, _) => {
                 let options = StockOptions { seed: seed(options.seed), ..options.clone() };

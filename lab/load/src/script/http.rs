@@ -10,10 +10,12 @@
 //! parser.
 
 mod body;
+mod flow;
 mod http2;
 mod list;
 mod options;
 
+pub use flow::{FlowCounters, FlowScript, Flows, flow_of};
 pub use http2::Http2;
 pub use list::{har, urls};
 pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest};
@@ -160,10 +162,7 @@ impl Http {
         if let Some(memo) = &self.memos[path]
             && rest.starts_with(&memo.head)
         {
-            let session = &mut self.sessions[at];
-            (session.reply.status, session.reply.is_known) = (memo.status, true);
-            session.reply.body = Some(Body::Sized { left: memo.length, seen: 0 });
-            session.reply.head = memo.head.len();
+            self.sessions[at].reply = memo.reply();
             return Ok(Some(memo.head.len()));
         }
         let Some(head) = parse(rest, self.names[path].0 == "HEAD")? else {
@@ -172,21 +171,12 @@ impl Http {
         if (100..200).contains(&head.status) && head.status != 101 {
             return Ok(Some(head.length));
         }
-        if let Body::Sized { left, .. } = head.body
-            && !head.closes
-            && self.options.wanted.check(head.status, left).is_ok()
+        if let Some(memo) = head.memo(rest)
+            && self.options.wanted.check(memo.status, memo.length).is_ok()
         {
-            let bytes = rest[..head.length].to_vec();
-            self.memos[path] = Some(Memo { head: bytes, status: head.status, length: left });
+            self.memos[path] = Some(memo);
         }
-        self.sessions[at].reply = Reply {
-            body: Some(head.body),
-            status: head.status,
-            head: head.length,
-            closes: head.closes,
-            retries: head.retries,
-            ..Reply::default()
-        };
+        self.sessions[at].reply = head.reply();
         Ok(Some(head.length))
     }
 
@@ -271,6 +261,38 @@ impl Http {
         replies.over = true;
         log.fault(FaultKind::WrongReply, || why.to_owned());
         log.note(path, 0, true);
+    }
+}
+
+impl Memo {
+    fn reply(&self) -> Reply {
+        Reply {
+            body: Some(Body::Sized { left: self.length, seen: 0 }),
+            status: self.status,
+            is_known: true,
+            head: self.head.len(),
+            ..Reply::default()
+        }
+    }
+}
+
+impl Head {
+    /// The memo of this head at the front of `bytes`, if the next reply may equal it.
+    fn memo(&self, bytes: &[u8]) -> Option<Memo> {
+        let Body::Sized { left: length, .. } = self.body else { return None };
+        let head = bytes[..self.length].to_vec();
+        (!self.closes).then_some(Memo { head, status: self.status, length })
+    }
+
+    fn reply(&self) -> Reply {
+        Reply {
+            body: Some(self.body),
+            status: self.status,
+            head: self.length,
+            closes: self.closes,
+            retries: self.retries,
+            ..Reply::default()
+        }
     }
 }
 
@@ -429,6 +451,15 @@ impl Script for Http {
 
 /// Parses the head at the front; `None` if it is incomplete.
 fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
+    parse_fields(bytes, no_body, |_, _| {})
+}
+
+/// The same; `each` gets the name and the value of each field.
+fn parse_fields(
+    bytes: &[u8],
+    no_body: bool,
+    mut each: impl FnMut(&str, &[u8]),
+) -> Result<Option<Head>, String> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
     let length = match response.parse(bytes) {
@@ -444,6 +475,7 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     let mut closes = response.version == Some(0);
     let (mut sized, mut chunked, mut coded, mut retries) = (None, false, false, false);
     for field in response.headers.iter() {
+        each(field.name, field.value);
         let has = |word: &str| tokens(field.value).any(|it| it.eq_ignore_ascii_case(word));
         if field.name.eq_ignore_ascii_case("content-length") {
             let value = str::from_utf8(field.value).ok().and_then(|text| text.trim().parse().ok());

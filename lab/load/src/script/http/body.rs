@@ -58,13 +58,27 @@ impl Body {
 
     /// Consumes the part of `bytes` that belongs to it; returns its length.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, String> {
+        self.take_to(bytes, |_| {})
+    }
+
+    /// The same; `keep` gets the content, piece by piece.
+    pub(super) fn take_to(
+        &mut self,
+        bytes: &[u8],
+        mut keep: impl FnMut(&[u8]),
+    ) -> Result<usize, String> {
         match self {
-            Self::Sized { left, seen } => Ok(count(left, seen, bytes)),
+            Self::Sized { left, seen } => {
+                let taken = count(left, seen, bytes);
+                keep(&bytes[..taken]);
+                Ok(taken)
+            }
             Self::ToEnd { seen } => {
                 *seen += bytes.len() as u64;
+                keep(bytes);
                 Ok(bytes.len())
             }
-            Self::Chunked { at, seen } => chunks(at, seen, bytes),
+            Self::Chunked { at, seen } => chunks(at, seen, bytes, keep),
         }
     }
 }
@@ -77,14 +91,21 @@ fn count(left: &mut u64, seen: &mut u64, bytes: &[u8]) -> usize {
     taken as usize
 }
 
-fn chunks(at: &mut Chunk, seen: &mut u64, bytes: &[u8]) -> Result<usize, String> {
+fn chunks(
+    at: &mut Chunk,
+    seen: &mut u64,
+    bytes: &[u8],
+    mut keep: impl FnMut(&[u8]),
+) -> Result<usize, String> {
     let mut used = 0;
     loop {
         let rest = &bytes[used..];
         let line = match at {
             Chunk::Done => return Ok(used),
             Chunk::Data { left } => {
-                used += count(left, seen, rest);
+                let taken = count(left, seen, rest);
+                keep(&rest[..taken]);
+                used += taken;
                 if *left > 0 {
                     return Ok(used);
                 }

@@ -76,6 +76,15 @@ struct Log {
 #[derive(Deserialize)]
 struct Entry {
     request: Recorded,
+    #[serde(default)]
+    response: RecordedReply,
+}
+
+#[derive(Default, Deserialize)]
+struct RecordedReply {
+    /// What is no status of HTTP stands for a reply that never came.
+    #[serde(default)]
+    status: i64,
 }
 
 #[derive(Deserialize)]
@@ -136,6 +145,7 @@ pub fn har(
             method: Some(method.clone()),
             headers: kept.map(|field| (field.name, field.value)).collect(),
             body,
+            recorded: u16::try_from(entry.response.status).unwrap_or(0),
             ..WebRequest::from((path, 1))
         };
         request.check().map_err(|Usage(why)| bad(&why))?;

@@ -49,6 +49,8 @@ pub struct WebRequest {
     pub headers: Vec<(String, String)>,
     /// The body; `None`: that of the list.
     pub body: Option<Vec<u8>>,
+    /// The status of its recorded reply; 0: unknown.
+    pub recorded: u16,
 }
 
 /// The properties of a right reply.
