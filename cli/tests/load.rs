@@ -425,7 +425,7 @@ fn a_recording_is_written_as_a_flow() {
     assert!(said.ends_with("flow.toml: 2 steps\n"), "{said}");
     let null = Null::start("http");
     let flow = flow.to_str().expect("text");
-    let (report, code) = load(&null.target(), &format!("--flow {flow} -n 20"));
+    let (report, code) = load(&null.target(), &format!("--flow {flow} -c 1 -n 20"));
     assert!([0, 98].contains(&code) && report["kinds"][1]["name"] == "GET /a (2)", "{report}");
     null.end();
     for (more, part) in [

@@ -40,7 +40,8 @@ impl Report {
         self.times(f)?;
         for kind in &self.kinds {
             let Kind { name, requests, wrong, .. } = kind;
-            writeln!(f, "    {name:<10}  {requests} · {}", quantiles(&kind.response))?;
+            let times = if self.model == "closed" { &kind.service } else { &kind.response };
+            writeln!(f, "    {name:<10}  {requests} · {}", quantiles(times))?;
             if let Some(error) = &kind.error {
                 writeln!(f, "      wrong     {wrong}; the first: {error}")?;
             }

@@ -92,7 +92,7 @@ struct Step {
     think: Option<Think>,
 }
 
-/// What all threads of a run share: rows of data that were handed out, by flow, then users.
+/// Counters that all threads share: rows of data that were handed out, by flow, then users.
 pub type FlowCounters = Arc<[AtomicU64]>;
 
 /// The script.
@@ -184,7 +184,7 @@ impl Flows {
 }
 
 impl Step {
-    /// What the body says, if this step reads it.
+    /// The body as JSON, if this step reads it so.
     fn read(&self, received: &Received<'_>) -> Result<Option<Value>, String> {
         match field(received.head, "content-encoding").filter(|_| self.reads_body) {
             Some(coding) if !coding.eq_ignore_ascii_case(b"identity") => Err(format!(

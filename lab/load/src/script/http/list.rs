@@ -82,7 +82,7 @@ struct Entry {
 
 #[derive(Default, Deserialize)]
 struct RecordedReply {
-    /// What is no status of HTTP stands for a reply that never came.
+    /// Another number than a status of HTTP stands for a reply that never came.
     #[serde(default)]
     status: i64,
 }

@@ -2,8 +2,8 @@
 //!
 //! Unknown keys, unknown variables, names that occur twice and values of the wrong form are errors
 //! with the line, what was expected and what was found. A step is compiled into templates: method,
-//! path, head and body. What the command line says of fields comes first and replaces fields of the
-//! same name, as in other requests.
+//! path, head and body. Fields of the command line come first and replace those of the same name,
+//! as in other requests.
 
 use super::data::Data;
 use super::reply::{Member, Place, Take, Wanted};

@@ -1,4 +1,4 @@
-//! What a step expects of its reply, and what it takes from it.
+//! The reply to a step: the expectations, and the values that are taken from it.
 //!
 //! The body is parsed as JSON only for a step that names a place in it, and once. An error says
 //! what was expected and what was found; the script puts the step's name before it.
@@ -18,7 +18,7 @@ pub(super) struct Received<'a> {
     pub(super) jar: &'a Jar,
 }
 
-/// What a right reply has.
+/// The properties of a right reply.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// Ranges of statuses; empty: 200 to 399.

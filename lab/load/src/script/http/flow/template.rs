@@ -19,7 +19,7 @@ pub(super) enum Slot {
     Random,
     /// A column of the data.
     Data(usize),
-    /// What a step has taken from its reply.
+    /// A value that a step has taken from its reply.
     Taken(usize),
 }
 
