@@ -7,11 +7,11 @@
 //! byte, is not parsed again, as in [`super::Http`].
 //!
 //! Each step is a kind of request. A broken expectation is an error of its step, and the iteration
-//! goes on. A value that cannot be taken, or a lost reply, ends it, because later steps need them.
-//! The body of a reply is kept only if its step reads it, up to `BODY_MAX`. An iteration draws its
-//! flow by weight, takes the next row of its data and a new random number. A user that the driver
-//! announces by [`Script::enter`] has a new jar: in a closed loop each connection is one user, with
-//! `--sessions` each iteration.
+//! goes on. A value that cannot be taken ends it, because later steps need it, and so does the lost
+//! reply to a request that must not be repeated. The body of a reply is kept only if its step reads
+//! it, up to `BODY_MAX`. An iteration draws its flow by weight, the next row of its data and a new
+//! random number. A user that the driver announces by [`Script::enter`] has a new jar: in a
+//! closed loop each connection is one user, with `--sessions` each iteration.
 
 mod data;
 mod file;
@@ -77,6 +77,7 @@ struct Step {
     /// With a blank.
     method: Vec<u8>,
     is_head: bool,
+    is_idempotent: bool,
     path: Template,
     head: Template,
     body: Template,
@@ -352,6 +353,7 @@ impl FlowScript {
         *self.statuses.entry(status).or_default() += 1;
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
         self.count(kind, judged, is_refused, whole, log, replies);
+        log.status(status);
     }
 
     /// Counts a reply of `whole` bytes, and its fault.
@@ -477,10 +479,15 @@ impl Script for FlowScript {
         self.users[at].is_fresh
     }
 
+    fn may_repeat(&self, at: usize) -> bool {
+        self.users[at].owes && self.flows.steps[self.users[at].kind].is_idempotent
+    }
+
     fn close(&mut self, at: usize) {
         let user = &mut self.users[at];
-        // Later steps may need what the lost reply would have said.
-        user.is_fresh |= std::mem::take(&mut user.owes);
+        // Later steps may need the lost reply; a harmless request is sent again.
+        user.is_fresh |= user.owes && !self.flows.steps[user.kind].is_idempotent;
+        user.owes = false;
         user.reply = Reply::default();
         user.head.clear();
         user.body.clear();

@@ -151,8 +151,13 @@ impl HttpOptions {
 
     /// Whether a repetition of any is harmless (RFC 9110 section 9.2.2).
     pub(super) fn is_idempotent(&self) -> bool {
-        self.methods().all(|it| ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&it))
+        self.methods().all(is_idempotent)
     }
+}
+
+/// Whether a repetition of such a request is harmless.
+pub(super) fn is_idempotent(method: &str) -> bool {
+    ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&method)
 }
 
 /// The path with each byte that is not ASCII as `%HH` (RFC 3986 section 2.1).

@@ -10,6 +10,7 @@ use super::reply::{Member, Place, Take, Wanted};
 use super::template::{Coding, Names, Template};
 use super::{Flow, Flows, Step};
 use crate::parse::{Target, Usage};
+use crate::script::http::options::is_idempotent;
 use crate::script::http::{REQUESTS_MAX, WebRequest};
 use crate::work::Think;
 use serde::Deserialize;
@@ -187,6 +188,7 @@ impl Compiler<'_> {
         Ok(Step {
             name: spec.name.into_inner(),
             is_head: method == "HEAD",
+            is_idempotent: is_idempotent(&method),
             method: format!("{method} ").into_bytes(),
             path,
             head,
