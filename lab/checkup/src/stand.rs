@@ -200,15 +200,17 @@ impl Stand {
         Some((open as u64, memory.own_kb.unwrap_or(memory.rss_kb)))
     }
 
-    /// The time for which its threads run or wait for a core, as a share of a time: what they would
-    /// use of one core if no other program ran.
+    /// The time for which its threads run, as a share of a time; waiting for a core counts as much
+    /// again at most, because other programs may run.
     pub(crate) fn busy(&self, span: Duration) -> Option<f64> {
         let pid = self.life.pid()?;
         let before = TreeCost::read(pid).ok()?;
         let begun = Instant::now();
         std::thread::sleep(span);
         let cost = TreeCost::read(pid).ok()?.since(&before);
-        Some((cost.cpu_ns + cost.delay_ns) as f64 / begun.elapsed().as_nanos() as f64)
+        // Thousands of threads that wake at times wait longer for a core than they run.
+        let wanted_ns = cost.cpu_ns + cost.delay_ns.min(cost.cpu_ns);
+        Some(wanted_ns as f64 / begun.elapsed().as_nanos() as f64)
     }
 }
 
