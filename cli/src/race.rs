@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use engines::Refused;
 use lab::command::Named;
 use lab::condition::Condition;
+use lab::live::Live;
 use lab::machine::{Placement, date_now};
 use lab::plan::{Arm, Plan};
 use lab::race::{Outcome, RaceEvent};
@@ -36,7 +37,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tools::interrupt::watch;
-use tools::race::{Lines, room};
+use tools::race::{Lines, Screen, room};
 use wire::conf::span;
 
 /// The arguments of `race`.
@@ -228,10 +229,15 @@ fn race(
     let (known, mut recorder) = record(args, &raw, manifest)?;
     announce(&known, placement);
     let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop)).far(far);
-    let mut lines = Lines::of(plan);
+    let live = Live::new(&known.manifest);
+    let (screen, mut lines) = (Screen::open(&live), Lines::default());
     let mut preflight = Preflight::new(foreign, stop);
     let mut observer = |event: RaceEvent<'_>| {
-        lines.hear(event);
+        // The screen draws the events of `live`.
+        if screen.is_none() {
+            lines.hear(event);
+        }
+        live.hear(event);
         preflight.hear(event);
     };
     let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;
@@ -241,6 +247,7 @@ fn race(
     if let Some(why) = preflight.refused {
         return Err(Refused(why).into());
     }
+    drop(screen);
     Ok(outcome)
 }
 

@@ -17,7 +17,7 @@
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
 //! | `demo` | a game to look at, in a browser |
 //! | `progress` | the live view of a load |
-//! | `race` | a race's book of stocks and directory; its progress |
+//! | `race` | a race's book of stocks and directory; its view on a terminal |
 //! | `serve` | files, access log, certificates and live sources for our services |
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 

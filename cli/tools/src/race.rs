@@ -1,10 +1,12 @@
-//! The machine's side of a race: a directory for its files, a book of stocks, and its progress.
+//! The machine's side of a race: a directory for its files, a book of stocks, and its views.
 
 mod book;
 mod lines;
+mod screen;
 
 pub use book::{BOOK, book};
 pub use lines::Lines;
+pub use screen::Screen;
 
 use anyhow::{Context, Result};
 use std::fs;

@@ -23,6 +23,7 @@ pub mod duet;
 pub mod far;
 pub mod file;
 pub mod idle;
+pub mod live;
 pub mod load;
 pub mod machine;
 pub mod metric;
