@@ -13,8 +13,8 @@ use crate::stand::Stand;
 
 /// Connections that load a server to saturation.
 const MANY: usize = 32;
-/// A server is warm when a load costs more than this share of the one before it: a JIT compiles what
-/// runs.
+/// A server is warm when a load costs more than this share of the one before it: a JIT compiles
+/// what runs.
 const STILL_WARMING: f64 = 0.8;
 /// The most loads until it is.
 const WARM_MAX: u32 = 5;
