@@ -276,6 +276,7 @@ impl Driver {
     /// or wakes the others.
     fn begin(&mut self, stop: &dyn Stop, events: &mut Events) -> std::io::Result<Instant> {
         let now = now();
+        self.counts.delays.begin(now);
         (self.run.asked, self.run.done, self.run.answered) = (self.outstanding(), 0, now);
         if self.arrivals.started.is_none() {
             self.start_at(now);
@@ -300,7 +301,6 @@ impl Driver {
             events.iter().for_each(|ready| self.turn(ready, stop));
         }
         (0..self.links.len()).for_each(|at| self.go_on(at, stop, now));
-        self.counts.delays.begin(now);
         Ok(now)
     }
 

@@ -321,6 +321,17 @@ fn a_schedule_that_is_too_fast_ends_in_time() {
     assert!(report.doubts.iter().any(|it| it.contains("behind its schedule")), "{report}");
 }
 
+/// Events between two phases are no stall.
+#[test]
+fn a_phase_begins_without_a_stall() {
+    let web = Web::open(|_| (sized("hello", ""), false));
+    let mut plan = plan(&web, 1);
+    plan.warmup = Duration::from_millis(50);
+    plan.window = Window::For(Duration::from_millis(100));
+    let (begin, report) = (Instant::now(), run(&plan));
+    assert!(report.health.stalled_ns <= begin.elapsed().as_nanos() as u64, "{report}");
+}
+
 /// Each request has one row: right, wrong, and lost with its connection.
 #[test]
 fn every_request_is_a_row_of_the_file() {
