@@ -23,11 +23,13 @@ use language::{debug, eprintln, info, println};
 use serde::Serialize;
 use stats::Objective;
 use std::fmt::Display;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tools::interrupt::watch;
 use tools::progress::{Live, Manner, Wishes};
+use tools::scrape::Scrape;
 
 /// The measurement is invalid.
 const INVALID: u8 = 98;
@@ -84,16 +86,36 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     );
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
-    let board = Board::default();
+    let listener = args.output.prometheus.map(listen).transpose()?;
+    // The scrape address reads the board of the run, and passes its snapshots on to the view.
+    let (board, shown) = (Board::default(), Board::default());
     let hold = plan.settings.tops_up.then(Arc::default);
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
-    let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
-    let board = live.is_some().then_some(board);
+    let seen = if listener.is_some() { &shown } else { &board };
+    let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, seen, wishes);
+    let is_seen = live.is_some() || listener.is_some();
+    let view = live.is_some().then_some(shown);
+    let start = |it| Scrape::start(it, board.clone(), view, stop.clone());
+    let scrape = listener.map(start).transpose();
+    let doing = "starting a thread";
+    let scrape = scrape.map_err(|error| Failure::Machinery { doing, error })?;
+    let board = is_seen.then_some(board);
     let measured = ::load::run::run_with(&plan, &Hooks { stop, hold, board });
     // The terminal is restored before anything is printed on it.
     drop(live);
     let report = measured?;
-    Ok(print(args.output.json, &report).map(|()| code(&report)))
+    let printed = print(args.output.json, &report);
+    if let Some(scrape) = scrape {
+        scrape.end();
+    }
+    Ok(printed.map(|()| code(&report)))
+}
+
+/// Listens for scrapes.
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    Scrape::listen(address).map_err(|error| {
+        Failure::Usage(Usage(format!("--prometheus: cannot listen at {address}: {error}")))
+    })
 }
 
 fn in_turns(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {

@@ -4,6 +4,8 @@
 //! Bounds on times are wide and relative to the test's own measurements, because the tests run on
 //! busy machines. Figures that the generator itself calls invalid are not tested.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -345,6 +347,49 @@ fn every_request_is_a_row_that_python_reads() {
     let refused = ["http://127.0.0.1:1", "--requests-csv", &file];
     check_refused(&refused, 2, &["cannot write", "no/rows.csv"]);
     check_refused(&["echo://127.0.0.1:1", "--requests-csv", "x"], 2, &["with http://"]);
+}
+
+/// A scraper sees counters that grow, and in the end those of the report.
+#[test]
+fn a_scraper_gets_the_counts_of_the_report() {
+    let null = Null::start("http");
+    let address = format!("127.0.0.1:{}", testkit::free_port());
+    let scrape = || {
+        let mut stream = TcpStream::connect(&address).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: load\r\n\r\n").ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        text.starts_with("HTTP/1.1 200 OK").then_some(text)
+    };
+    let value = |text: &str, name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        lines.find(|line| line.0 == name).map_or(0.0, |line| line.1.parse().expect("a number"))
+    };
+    let flags = format!("-c 4 -t 2 -d 1s --prometheus {address}");
+    let mut generator = start(&null.target(), &flags);
+    let (begin, mut texts) = (Instant::now(), Vec::new());
+    while generator.is_running() && begin.elapsed() < PATIENCE {
+        texts.extend(scrape());
+        sleep(Duration::from_millis(20));
+    }
+    let report = report(&generator.end(PATIENCE));
+    let counts = |name: &str| texts.iter().map(|it| value(it, name)).collect::<Vec<_>>();
+    let requests = counts("roundhouse_load_requests_total");
+    assert!(requests.is_sorted() && requests.first() < requests.last(), "{requests:?}");
+    let all = report["requests_total"].as_f64();
+    assert_eq!((requests.last().copied(), null.end() as f64), (all, requests[requests.len() - 1]));
+    for name in [
+        "roundhouse_load_replies_total{status=\"200\"}",
+        "roundhouse_load_response_seconds_count",
+        "roundhouse_load_response_seconds_bucket{le=\"+Inf\"}",
+    ] {
+        assert_eq!(counts(name).last().copied(), all, "{name} in {}", texts[texts.len() - 1]);
+    }
+    assert_eq!(counts("roundhouse_load_connections").last(), Some(&0.0));
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("bound").to_string();
+    let refused = ["http://127.0.0.1:1", "--prometheus", &taken];
+    check_refused(&refused, 2, &["--prometheus: cannot listen", &taken]);
 }
 
 /// Endless or overlong files are refused with the bound, wherever a command reads a whole file.

@@ -11,7 +11,7 @@ use ::load::parse::rate;
 use ::load::slo::Slo;
 use ::load::work::Think;
 use meter::counters::CounterPlace;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::conf::span;
@@ -211,6 +211,17 @@ pub struct OutputArgs {
     /// Write every request to FILE, in the columns of k6's CSV output; for http://
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN, hide_short_help = true)]
     pub requests_csv: Option<PathBuf>,
+    /// Answer Prometheus at http://ADDRESS:PORT/metrics during the run
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = NOT_ONE_RUN)]
+    #[arg(hide_short_help = true)]
+    pub prometheus: Option<SocketAddr>,
+}
+
+impl OutputArgs {
+    /// Whether a flag has no place among several runs.
+    pub fn is_of_one_run(&self) -> bool {
+        self.requests_csv.is_some() || self.prometheus.is_some()
+    }
 }
 
 /// Flags that make more than one run.

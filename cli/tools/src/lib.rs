@@ -17,6 +17,7 @@
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
 //! | `demo` | a game to look at, in a browser |
 //! | `progress` | the live view of a load |
+//! | `scrape` | a load's counts for Prometheus while it runs |
 //! | `race` | a race's book of stocks and directory; its view on a terminal |
 //! | `serve` | files, access log, certificates and live sources for our services |
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
@@ -35,6 +36,7 @@ pub mod path;
 pub mod play;
 pub mod progress;
 pub mod race;
+pub mod scrape;
 pub mod screen;
 pub mod senders;
 pub mod serve;

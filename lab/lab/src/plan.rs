@@ -277,7 +277,7 @@ impl Arm {
 impl std::error::Error for BadPlan {}
 
 /// Flags of `roundhouse load` that several runs cannot share.
-const OF_ONE_RUN: [&str; 2] = ["--receipts", "--requests-csv"];
+const OF_ONE_RUN: [&str; 3] = ["--receipts", "--requests-csv", "--prometheus"];
 
 impl Plan {
     /// The name of the A/A twin.

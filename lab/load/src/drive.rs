@@ -269,6 +269,7 @@ impl Driver {
         self.arrivals.waiting.clear();
         self.run.outstanding = 0;
         self.script.finish();
+        self.last_snapshot();
         unanswered
     }
 

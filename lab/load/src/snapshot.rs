@@ -8,7 +8,8 @@ use crate::Instant;
 use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;
 use meter::Spectrum;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The interval at which a thread publishes.
@@ -55,6 +56,10 @@ pub struct Snapshot {
     pub connections: usize,
     /// The thread's own delays since its phase began.
     pub delays: Delays,
+    /// The thread's replies since the run began.
+    pub answered: u64,
+    /// The same by status, of HTTP.
+    pub statuses: BTreeMap<u16, u64>,
     /// The thread's faults since the run began.
     pub faults: Faults,
     /// The counts of a stress client since the run began.
@@ -70,9 +75,17 @@ pub struct Board {
 impl Board {
     /// Takes all snapshots since the last call, in order of arrival.
     pub fn take(&self) -> Vec<Snapshot> {
+        std::mem::take(&mut self.lock())
+    }
+
+    /// Adds snapshots, after a wait if the board is being read.
+    pub fn extend(&self, snapshots: Vec<Snapshot>) {
+        self.lock().extend(snapshots);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Snapshot>> {
         // A thread that panicked while holding the lock has left complete snapshots.
-        let mut snapshots = self.snapshots.lock().unwrap_or_else(|panicked| panicked.into_inner());
-        std::mem::take(&mut snapshots)
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes a snapshot; returns it if the board is being read.

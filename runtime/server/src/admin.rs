@@ -14,6 +14,7 @@ mod place;
 mod processes;
 
 pub use handler::Front;
+pub use metrics::{Exposition, Labels};
 pub use place::{Place, folder, open};
 
 /// The answer to `/status.json`: a sample, and the service it is of.

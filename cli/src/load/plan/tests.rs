@@ -237,8 +237,14 @@ fn a_file_of_requests_takes_one_run() {
     let all = "http://127.0.0.1:1 --requests-csv rows";
     assert_eq!(plan(all).requests_csv, Some("rows".into()));
     check_refused(&format!("{all} --find-capacity --slo p99<5ms"), "cannot be used with");
-    let turn = r#"[["http://127.0.0.1:1", "--watch", "1", "--requests-csv", "rows"]]"#;
-    let (_folder, file) = testkit::Folder::with("turns", turn);
-    let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
-    assert!(why.contains("--requests-csv"), "{why}");
+    check_refused(
+        "http://127.0.0.1:1 --prometheus 127.0.0.1:1 --find-capacity --slo p99<5ms",
+        "cannot be used with",
+    );
+    for (flag, value) in [("--requests-csv", "rows"), ("--prometheus", "127.0.0.1:1")] {
+        let turn = format!(r#"[["http://127.0.0.1:1", "--watch", "1", "{flag}", "{value}"]]"#);
+        let (_folder, file) = testkit::Folder::with("turns", turn);
+        let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
+        assert!(why.contains(flag), "{why}");
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Recorder {
 struct Live {
     board: Board,
     snapshot: Snapshot,
+    /// Whether the snapshot was to be published, and a reader held the board.
+    is_kept: bool,
     next: Instant,
     /// CPU time of this thread at the start of the snapshot (ns).
     cpu_ns: u64,
@@ -69,7 +71,8 @@ impl Driver {
         let now = super::now();
         let snapshot = Snapshot { part, start: now, ..Snapshot::default() };
         let (board, cpu_ns) = (board.clone(), sys::clock::thread_cpu_ns());
-        self.record.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
+        self.record.recorder.live =
+            Some(Live { board, snapshot, is_kept: false, next: now + INTERVAL, cpu_ns });
     }
 
     /// Puts a row into `rows` for each request from now on.
@@ -94,6 +97,14 @@ impl Driver {
         self.record.recorder.timeline.take()
     }
 
+    /// Publishes the last snapshot, also if an observer reads the board.
+    pub(super) fn last_snapshot(&mut self) {
+        self.snapshot(super::now());
+        if let Some(live) = self.record.recorder.live.take().filter(|live| live.is_kept) {
+            live.board.extend(vec![live.snapshot]);
+        }
+    }
+
     /// Publishes the snapshot, if there is one.
     pub(super) fn snapshot(&mut self, now: Instant) {
         let outstanding = self.outstanding();
@@ -105,13 +116,17 @@ impl Driver {
             cpu_ns: cpu_ns.saturating_sub(live.cpu_ns),
             outstanding,
             connections: self.net.up,
+            answered: self.counts.answered,
+            statuses: self.script.statuses(),
             delays: self.counts.delays.clone(),
             faults: self.counts.faults.clone(),
             stress: self.counts.stress,
             ..std::mem::take(&mut live.snapshot)
         };
         live.next = now + INTERVAL;
-        match live.board.leave(snapshot) {
+        let kept = live.board.leave(snapshot);
+        live.is_kept = kept.is_some();
+        match kept {
             // A reader holds the board, so the next snapshot will include this one.
             Some(kept) => live.snapshot = kept,
             None => {

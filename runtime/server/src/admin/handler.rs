@@ -146,7 +146,9 @@ impl Front {
                 }
             }
             "/governor" => Response::ok(KINDS_TEXT, decisions(&sample())),
-            "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
+            "/metrics" => {
+                Response::ok(metrics::Exposition::KIND, metrics::render(&self.status(sample())))
+            }
             _ => Response::of(
                 Status::NOT_FOUND,
                 "expected /status, /status.json, /governor or /metrics, or POST to /drain, \

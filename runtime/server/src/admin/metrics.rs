@@ -19,27 +19,21 @@ use super::processes::{Processes, overflows};
 /// The maximum number of workers that get a label each.
 const WORKERS_LABELLED: usize = 64;
 
-/// The media type of [`render`]'s text.
-pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The answer to a scrape.
 pub fn render(status: &ServerStatus) -> String {
     let mut pids: Vec<i32> = status.sample.workers.iter().map(|worker| worker.pid).collect();
     pids.sort_unstable();
     pids.dedup();
     let processes = Processes::read(status.sample.pid, &pids);
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(tables(status, processes)));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a String takes every text");
-    out
+    tables(status, processes).text()
 }
 
-type Labels = Vec<(String, String)>;
+/// Names and values that tell the series of a metric apart.
+pub type Labels = Vec<(String, String)>;
 
-/// The metrics in their order.
+/// Metrics in their order, whose names begin with `roundhouse_`.
 #[derive(Debug, Default)]
-struct Tables(Vec<Table>);
+pub struct Exposition(Vec<Table>);
 
 /// One metric.
 #[derive(Debug)]
@@ -53,10 +47,22 @@ struct Table {
 enum Kind {
     Counter(Vec<(Labels, f64)>),
     Gauge(Vec<(Labels, f64)>),
-    Histogram { sum: f64, count: u64, buckets: Vec<(f64, u64)> },
+    Histogram { sum: f64, buckets: Vec<(f64, u64)> },
 }
 
-impl Tables {
+impl Exposition {
+    /// The media type of [`Exposition::text`].
+    pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// The answer to a scrape.
+    pub fn text(self) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut out = String::new();
+        text::encode(&mut out, &registry).expect("a String takes every text");
+        out
+    }
+
     fn add(&mut self, name: &str, help: &str, kind: Kind) {
         self.0.push(Table { name: name.to_owned(), help: help.to_owned(), kind });
     }
@@ -69,16 +75,23 @@ impl Tables {
         self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(vec![(Vec::new(), value)]));
     }
 
-    fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+    /// Adds a counter; its name lacks `_total`.
+    pub fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
         self.add(&format!("roundhouse_{name}"), help, Kind::Counter(rows));
     }
 
-    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+    /// Adds a gauge.
+    pub fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
         self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(rows));
+    }
+
+    /// Adds a histogram: its sum, and how many values lie between one edge and the next.
+    pub fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>) {
+        self.add(&format!("roundhouse_{name}"), help, Kind::Histogram { sum, buckets });
     }
 }
 
-impl Collector for Tables {
+impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for table in &self.0 {
             let kind = match table.kind {
@@ -95,8 +108,9 @@ impl Collector for Tables {
                 Kind::Gauge(rows) => {
                     put(&mut metric, rows, |row, value| row.encode_gauge(&value))?;
                 }
-                Kind::Histogram { sum, count, buckets } => {
-                    metric.encode_histogram::<Labels>(*sum, *count, buckets, None)?;
+                Kind::Histogram { sum, buckets } => {
+                    let count = buckets.iter().map(|bucket| bucket.1).sum();
+                    metric.encode_histogram::<Labels>(*sum, count, buckets, None)?;
                 }
             }
         }
@@ -131,8 +145,8 @@ fn one(name: &str, value: &str) -> Labels {
     vec![(name.to_owned(), value.to_owned())]
 }
 
-fn tables(status: &ServerStatus, processes: Processes) -> Tables {
-    let mut tables = Tables::default();
+fn tables(status: &ServerStatus, processes: Processes) -> Exposition {
+    let mut tables = Exposition::default();
     identity(&mut tables, status);
     connections(&mut tables, status);
     workers(&mut tables, status);
@@ -141,7 +155,7 @@ fn tables(status: &ServerStatus, processes: Processes) -> Tables {
     tables
 }
 
-fn identity(tables: &mut Tables, status: &ServerStatus) {
+fn identity(tables: &mut Exposition, status: &ServerStatus) {
     let (shape, sample) = (&status.sample.shape, &status.sample);
     let build = one("version", &status.version);
     tables.gauges("build_info", "This program", vec![(build, 1.0)]);
@@ -161,7 +175,7 @@ fn identity(tables: &mut Tables, status: &ServerStatus) {
     tables.counter("config_reloads", "How often the configuration was reloaded", reloads);
 }
 
-fn connections(tables: &mut Tables, status: &ServerStatus) {
+fn connections(tables: &mut Exposition, status: &ServerStatus) {
     let (sample, totals) = (&status.sample, &status.sample.totals);
     let accepted = totals.accepted as f64;
     tables.counter("connections_accepted", "Connections accepted", accepted);
@@ -192,7 +206,7 @@ fn connections(tables: &mut Tables, status: &ServerStatus) {
     tables.counter("sent_bytes", "Bytes that the kernel took for sending", totals.bytes_out as f64);
 }
 
-fn workers(tables: &mut Tables, status: &ServerStatus) {
+fn workers(tables: &mut Exposition, status: &ServerStatus) {
     let sample = &status.sample;
     let is_process = matches!(sample.shape.container.as_str(), "processes" | "hybrid")
         || sample.shape.container == "process-per-connection";
@@ -237,7 +251,7 @@ const STATES: &[(char, &str)] = &[
     ('-', "gone"),
 ];
 
-fn each_worker(tables: &mut Tables, status: &ServerStatus) {
+fn each_worker(tables: &mut Exposition, status: &ServerStatus) {
     let workers = &status.sample.workers;
     if workers.len() > WORKERS_LABELLED {
         return;
@@ -258,19 +272,12 @@ fn slot(worker: &engines::status::Worker) -> String {
     worker.slot.to_string()
 }
 
-fn rest(tables: &mut Tables, status: &ServerStatus, processes: Processes) {
+fn rest(tables: &mut Exposition, status: &ServerStatus, processes: Processes) {
     let (sample, totals) = (&status.sample, &status.sample.totals);
-    let mut count = 0;
-    let mut buckets: Vec<(f64, u64)> = Vec::new();
     let edges = LATE_EDGES_NS.iter().map(|edge| *edge as f64 / 1e9).chain([f64::MAX]);
-    for (edge, found) in edges.zip(&sample.late) {
-        count += found;
-        buckets.push((edge, *found));
-    }
-    let sum = sample.late_ns as f64 / 1e9;
-    let name = "roundhouse_deadline_lateness_seconds";
+    let buckets = edges.zip(sample.late.iter().copied()).collect();
     let help = "How late deadlines and sweeps were noticed";
-    tables.add(name, help, Kind::Histogram { sum, count, buckets });
+    tables.histogram("deadline_lateness_seconds", help, sample.late_ns as f64 / 1e9, buckets);
     let enobufs = totals.enobufs as f64;
     tables.counter("uring_receive_no_buffer", "Receives that found no buffer", enobufs);
     let help = "Sends of which the kernel took a part";
