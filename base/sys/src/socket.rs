@@ -200,6 +200,18 @@ pub fn connect_nonblocking_from(address: SocketAddr, source: IpAddr) -> io::Resu
     start_connecting(socket, address)
 }
 
+/// A connection to a socket in the file system (unix(7)).
+///
+/// # Errors
+/// Those of connect(2): `WouldBlock` if the queue of a listener is full, on a non-blocking
+/// descriptor; `InvalidInput` for a path of more than 107 bytes.
+pub fn connect_unix(path: &Path, nonblocking: bool) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(nonblocking)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(socket.into())
+}
+
 fn start_connecting(socket: Socket, address: SocketAddr) -> io::Result<OwnedFd> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address.into()) {

@@ -173,6 +173,14 @@ pub struct LinkArgs {
     /// Connect from these local addresses in turn, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "IP", hide_short_help = true)]
     pub source: Vec<IpAddr>,
+    /// Connect to this socket in the file system; the target's host is only the name that the
+    /// server sees
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["source", "connect_to"])]
+    #[arg(hide_short_help = true)]
+    pub unix: Option<PathBuf>,
+    /// Connect to this place; the target's host is only the name that the server sees
+    #[arg(long, value_name = "HOST:PORT", hide_short_help = true)]
+    pub connect_to: Option<String>,
     /// Abandon a connection on which no reply arrives for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     pub timeout: Duration,
@@ -185,6 +193,12 @@ pub struct LinkArgs {
     /// Accept any certificate, for TLS; the report says so
     #[arg(long, conflicts_with = "cacert")]
     pub insecure: bool,
+    /// This client's certificate (PEM), for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key", hide_short_help = true)]
+    pub cert: Option<PathBuf>,
+    /// The key (PEM) of --cert
+    #[arg(long, value_name = "FILE", requires = "cert", hide_short_help = true)]
+    pub key: Option<PathBuf>,
     /// Resume no session: each TLS handshake is a full one
     #[arg(long, hide_short_help = true)]
     pub no_resume: bool,
@@ -278,6 +292,9 @@ pub struct HttpArgs {
     /// A header field, such as 'Accept: text/html'; may be repeated
     #[arg(long, short = 'H', value_name = "FIELD")]
     pub header: Vec<String>,
+    /// Name and password in each request (Basic), or a file whose first line they are
+    #[arg(long, value_name = "NAME:PASSWORD|@FILE", hide_short_help = true)]
+    pub user: Option<String>,
     /// The body of each request, with escapes \r \n \t \0 \xHH
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub body: Option<String>,

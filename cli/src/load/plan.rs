@@ -9,7 +9,7 @@
 use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
 use ::load::drive::{Guests, Settings};
 use ::load::model::{Arrivals, Model};
-use ::load::parse::{self, Scheme};
+use ::load::parse::{self, Scheme, Via};
 use ::load::run::{Watched, Window, Workload};
 use ::load::script::{
     self, Expectation, Flows, HttpOptions, LineOptions, StockOptions, WebRequest,
@@ -17,6 +17,8 @@ use ::load::script::{
 use ::load::tls::TlsOptions;
 use ::load::work::{Think, UNTIL_THROUGH};
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use clap::Parser;
 use language::info;
 use std::path::Path;
@@ -109,10 +111,15 @@ impl Args {
             let places = self.places.join("` and `");
             return Err(Usage(format!("expected one target, found `{places}`")));
         };
-        let mut target: Target = place.parse()?;
-        let LinkArgs { cacert, insecure, no_resume, .. } = &self.links;
+        let LinkArgs { cacert, insecure, no_resume, cert, key, unix, connect_to, .. } = &self.links;
+        let via = match (unix, connect_to) {
+            (Some(path), _) => Some(Via::Unix(path.clone())),
+            (None, place) => place.clone().map(Via::Place),
+        };
+        let mut target = Target::via(place, via.as_ref())?;
+        let client = cert.clone().zip(key.clone());
         let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
-        target.trust(TlsOptions { roots, is_insecure, no_resume })?;
+        target.trust(TlsOptions { roots, is_insecure, no_resume, client })?;
         if self.http.http2 {
             target.speak_http2()?;
         }
@@ -233,7 +240,8 @@ fn no_mix(target: &Target, mix: &str) -> Usage {
 }
 
 impl HttpArgs {
-    /// The header fields of every request.
+    /// The header fields of every request, with that of `--user` (RFC 7617), whose text no error
+    /// shows.
     fn fields(&self) -> Result<Vec<(String, String)>, Usage> {
         let field = |field: &String| {
             let (name, value) = field.split_once(':').ok_or_else(|| {
@@ -241,7 +249,16 @@ impl HttpArgs {
             })?;
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
-        self.header.iter().map(field).collect()
+        let mut fields: Vec<_> = self.header.iter().map(field).collect::<Result<_, Usage>>()?;
+        let Some(user) = &self.user else { return Ok(fields) };
+        if fields.iter().any(|field| field.0.eq_ignore_ascii_case("authorization")) {
+            return Err(Usage("expected --user or -H Authorization, found both".to_owned()));
+        }
+        let (name, password) =
+            tools::play::login(user).map_err(|why| Usage(format!("--user: {why:#}")))?;
+        let text = BASE64_STANDARD.encode(format!("{name}:{password}"));
+        fields.push(("Authorization".to_owned(), format!("Basic {text}")));
+        Ok(fields)
     }
 
     fn options(&self, target: &Target, mix: Option<&str>, seed: u64) -> Result<HttpOptions, Usage> {

@@ -9,6 +9,7 @@ mod generators;
 mod http2;
 mod https;
 mod proxies;
+mod reach;
 mod server;
 mod site;
 mod slow;

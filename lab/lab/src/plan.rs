@@ -277,7 +277,8 @@ impl Arm {
 impl std::error::Error for BadPlan {}
 
 /// Flags of `roundhouse load` that several runs cannot share.
-const OF_ONE_RUN: [&str; 3] = ["--receipts", "--requests-csv", "--prometheus"];
+const OF_ONE_RUN: [&str; 5] =
+    ["--receipts", "--requests-csv", "--prometheus", "--unix", "--connect-to"];
 
 impl Plan {
     /// The name of the A/A twin.

@@ -98,8 +98,8 @@ impl Driver {
     /// No epoll can be made, or this process may not open enough descriptors: the error states the
     /// limit and the remedy.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
-        let Parts { addresses, sources, tls, settings, arrive, work, script, seed, scheduled } =
-            parts;
+        let Parts { addresses, unix, sources, tls, settings, .. } = parts;
+        let Parts { arrive, work, script, seed, scheduled, .. } = parts;
         // A client that is to run out of descriptors does so in the run.
         if !settings.until_failure {
             enough_files(settings.connections + settings.idle)?;
@@ -110,6 +110,7 @@ impl Driver {
             links: Vec::new(),
             net: Net {
                 addresses,
+                unix,
                 sources,
                 dialled: 0,
                 sealed: vec![0; if tls.is_some() { SEALED } else { 0 }],
@@ -283,10 +284,10 @@ impl Driver {
             self.start_at(now);
         }
         if self.net.idle.is_unmade() {
-            let Net { addresses, sources, dialled, tls, epoll, idle, .. } = &mut self.net;
-            let (address, tls) = (addresses[0], tls.as_ref());
+            let Net { addresses, unix, sources, dialled, tls, epoll, idle, .. } = &mut self.net;
+            let (place, tls) = ((addresses[0], unix.as_deref()), tls.as_ref());
             let dial = |epoll: &Epoll, key| {
-                io::dial(address, sources, dialled, tls, epoll, (key, Interest::READ))
+                io::dial(place, sources, dialled, tls, epoll, (key, Interest::READ))
             };
             idle.open(self.settings.idle, epoll, dial, &mut self.counts.faults);
         }

@@ -2,7 +2,7 @@
 
 mod target;
 
-pub use target::{SCHEMES, Scheme, Target};
+pub use target::{SCHEMES, Scheme, Target, Via};
 
 use std::str::FromStr;
 

@@ -3,9 +3,10 @@
 //! Nothing is timed here, so it blocks. The generator's other connections must be closed by then: a
 //! server that serves one client at a time would never reach this one.
 
+use crate::parse::Target;
 use crate::tls::{Layers, Stream};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The longest reply to wait for (bytes): a market of ten million rows.
@@ -24,18 +25,14 @@ const FAREWELL: Duration = Duration::from_millis(250);
 /// Those of the socket; `TimedOut` after `patience`, `UnexpectedEof` when the server closes before
 /// the reply is complete, `InvalidData` when the reply never ends; faults of the layers.
 pub fn ask(
-    addresses: &[SocketAddr],
+    target: &Target,
     layers: Option<&Layers>,
     request: &[u8],
     whole: impl Fn(&[u8]) -> bool,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let end = Instant::now() + patience;
-    let links = addresses.iter().map(|it| TcpStream::connect_timeout(it, patience));
-    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    let socket = links.filter_map(|it| it.map_err(|error| failed = error).ok()).next();
-    let socket = socket.ok_or(failed)?;
-    socket.set_nodelay(true)?;
+    let socket = connect(target, patience)?;
     socket.set_write_timeout(Some(patience))?;
     socket.set_read_timeout(Some(patience))?;
     let mut stream = Stream::layered(socket, layers)?;
@@ -44,6 +41,20 @@ pub fn ask(
         _ => e,
     })?;
     converse(stream, request, whole, end)
+}
+
+fn connect(target: &Target, patience: Duration) -> io::Result<TcpStream> {
+    if let Some(path) = &target.unix {
+        // The calls of the two kinds of streams are the same.
+        return sys::socket::connect_unix(path, false).map(TcpStream::from);
+    }
+    let addresses = target.addresses();
+    let links = addresses.iter().map(|it| TcpStream::connect_timeout(it, patience));
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let socket = links.filter_map(|it| it.map_err(|error| failed = error).ok()).next();
+    let socket = socket.ok_or(failed)?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
 }
 
 fn converse(
@@ -119,7 +130,8 @@ mod tests {
             });
             writes.all(|written| written.is_ok())
         });
-        let reply = ask(&[address], None, b"", |_| true, Duration::from_secs(5));
+        let target = format!("line://{address}").parse().expect("a target");
+        let reply = ask(&target, None, b"", |_| true, Duration::from_secs(5));
         assert_eq!(reply.expect("it listens"), b"");
         assert!(server.join().expect("a server"), "an answer met a closed connection");
     }

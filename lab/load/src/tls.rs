@@ -12,11 +12,12 @@ use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore,
     SignatureScheme,
 };
+use std::fmt::Display;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -33,6 +34,8 @@ pub struct TlsOptions {
     pub is_insecure: bool,
     /// Every handshake is a full one.
     pub no_resume: bool,
+    /// The files (PEM) of this client's certificate and its key, if it has one.
+    pub client: Option<(PathBuf, PathBuf)>,
 }
 
 /// The layers of a target, as all connections to it begin.
@@ -94,7 +97,18 @@ impl Layers {
                 None => system_roots()?,
             })
         };
-        let mut config = builder.with_no_client_auth();
+        let mut config = match &options.client {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let bad = |why: &dyn Display| {
+                    let key = key.display();
+                    Usage(format!("--key: expected the key of --cert in {key}, found {why}"))
+                };
+                let key = PrivateKeyDer::from_pem_file(key).map_err(|why| bad(&why))?;
+                let chain = certificates("--cert", cert)?;
+                builder.with_client_auth_cert(chain, key).map_err(|why| bad(&why))?
+            }
+        };
         if options.no_resume {
             config.resumption = Resumption::disabled();
         }
@@ -229,16 +243,23 @@ impl Write for Stream {
 }
 
 fn roots(file: &Path) -> Result<RootCertStore, Usage> {
-    let bad = |why: String| {
-        let file = file.display();
-        Usage(format!("--cacert: expected certificates as PEM in {file}, found {why}"))
-    };
     let mut store = RootCertStore::empty();
-    for found in CertificateDer::pem_file_iter(file).map_err(|why| bad(why.to_string()))? {
-        let found = found.map_err(|why| bad(why.to_string()))?;
-        store.add(found).map_err(|why| bad(why.to_string()))?;
+    for found in certificates("--cacert", file)? {
+        store.add(found).map_err(|why| not_pem("--cacert", file, &why))?;
     }
-    if store.is_empty() { Err(bad("none".to_owned())) } else { Ok(store) }
+    Ok(store)
+}
+
+/// The certificates in the file of a flag, at least one.
+fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, Usage> {
+    let bad = |why: &dyn Display| not_pem(flag, file, why);
+    let found = CertificateDer::pem_file_iter(file).map_err(|why| bad(&why))?;
+    let found = found.collect::<Result<Vec<_>, _>>().map_err(|why| bad(&why))?;
+    if found.is_empty() { Err(bad(&"none")) } else { Ok(found) }
+}
+
+fn not_pem(flag: &str, file: &Path, why: &dyn Display) -> Usage {
+    Usage(format!("{flag}: expected certificates as PEM in {}, found {why}", file.display()))
 }
 
 fn system_roots() -> Result<RootCertStore, Usage> {

@@ -135,10 +135,11 @@ impl TurnsPlan {
             if run.watch.is_none() {
                 return refuse(format!("{}: expected --watch with the server's PID", run.target));
             }
-            if self.runs[..at].iter().any(|other| other.target.address == run.target.address) {
-                let address = run.target.address;
+            let place = (&run.target.unix, run.target.address);
+            if self.runs[..at].iter().any(|it| (&it.target.unix, it.target.address) == place) {
                 return refuse(format!(
-                    "expected a server for each turn, found {address} twice; start a twin"
+                    "expected a server for each turn, found {} twice; start a twin",
+                    run.target.address
                 ));
             }
         }

@@ -126,6 +126,35 @@ fn paths_have_weights() {
 }
 
 #[test]
+fn a_name_and_a_password_are_a_field() {
+    let (_folder, file) = testkit::Folder::with("user", "Aladdin:open sesame\n");
+    // The example of RFC 7617, section 2.
+    let Workload::Http(http) =
+        plan(&format!("http://127.0.0.1:1 --user @{}", file.display())).workload
+    else {
+        panic!("HTTP is spoken")
+    };
+    let field = ("Authorization".to_owned(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==".to_owned());
+    assert_eq!(http.headers, [field]);
+    check_refused("http://127.0.0.1:1 --user secret", "no name or no colon");
+    check_refused("http://127.0.0.1:1 --user a:b -H authorization:x", "found both");
+}
+
+#[test]
+fn connections_can_go_elsewhere() {
+    let target = plan("https://no.such.name --unix /run/a --cert a.pem --key b.pem").target;
+    assert_eq!((target.host(), target.unix), ("no.such.name".to_owned(), Some("/run/a".into())));
+    let client = target.tls.expect("https").client;
+    assert_eq!(client, Some(("a.pem".into(), "b.pem".into())));
+    let target = plan("http://no.such.name:5 --connect-to 127.0.0.2:7").target;
+    assert_eq!(target.address.to_string(), "127.0.0.2:7");
+    check_refused("http://127.0.0.1:1 --unix a --connect-to b:1", "cannot be used with");
+    check_refused("http://127.0.0.1:1 --unix a --source 127.0.0.1", "cannot be used with");
+    check_refused("http://127.0.0.1:1 --cert a --key b", "https:// or another target");
+    check_refused("https://127.0.0.1:1 --cert a", "--key");
+}
+
+#[test]
 fn lists_of_requests_come_from_files() {
     let file = tempfile::NamedTempFile::new().expect("a temporary directory");
     let list = |flag: &str, text: &str| {

@@ -54,7 +54,7 @@ impl TrustArgs {
     /// There are flags, and the target has no TLS.
     pub fn apply(&self, mut target: Target) -> Result<Target, String> {
         let (roots, is_insecure) = (self.cacert.clone(), self.insecure);
-        let options = TlsOptions { roots, is_insecure, no_resume: false };
+        let options = TlsOptions { roots, is_insecure, ..TlsOptions::default() };
         target.trust(options).map_err(|usage| usage.to_string())?;
         Ok(target)
     }

@@ -22,6 +22,7 @@ use crate::tls::Layers;
 use crate::work::Work;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use sys::epoll::{Epoll, Interest};
 use sys::{limits, socket};
 
@@ -30,7 +31,7 @@ const REPLY_MAX: usize = 256 << 20;
 
 /// Starts a connection and adds it to the epoll.
 pub(super) fn dial(
-    address: SocketAddr,
+    place: (SocketAddr, Option<&Path>),
     sources: &[IpAddr],
     dialled: &mut usize,
     tls: Option<&Layers>,
@@ -38,11 +39,16 @@ pub(super) fn dial(
     (key, interest): (u64, Interest),
 ) -> io::Result<Wire> {
     *dialled += 1;
-    let fd = match sources {
-        [] => socket::connect_nonblocking(address)?,
-        _ => socket::connect_nonblocking_from(address, sources[*dialled % sources.len()])?,
+    let fd = match (place, sources) {
+        ((_, Some(path)), _) => socket::connect_unix(path, true)?,
+        ((address, None), []) => socket::connect_nonblocking(address)?,
+        ((address, None), _) => {
+            socket::connect_nonblocking_from(address, sources[*dialled % sources.len()])?
+        }
     };
-    socket::set_nodelay(&fd, true)?;
+    if place.1.is_none() {
+        socket::set_nodelay(&fd, true)?;
+    }
     let write = interest.write || tls.is_some();
     epoll.add(&fd, Interest { write, ..interest }, key)?;
     Ok(match tls {
@@ -62,10 +68,11 @@ fn is_sound(received: &io::Result<usize>) -> bool {
 impl Driver {
     /// Makes the connection; false if that failed at once.
     pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
-        let Net { addresses, sources, dialled, tls, epoll, .. } = &mut self.net;
+        let Net { addresses, unix, sources, dialled, tls, epoll, .. } = &mut self.net;
         let address = addresses[(at + self.links[at].failed) % addresses.len()];
         let interest = Interest { write: self.settings.connect_apart, ..Interest::READ };
-        match dial(address, sources, dialled, tls.as_ref(), epoll, (at as u64, interest)) {
+        let place = (address, unix.as_deref());
+        match dial(place, sources, dialled, tls.as_ref(), epoll, (at as u64, interest)) {
             Ok(wire) => {
                 let link = &mut self.links[at];
                 link.open(wire, now());
@@ -78,7 +85,11 @@ impl Driver {
                 true
             }
             Err(e) => {
-                self.count_io(&e, "connecting");
+                // The queue of a listener in the file system is full: it is slow, not wrong.
+                match e.kind() == io::ErrorKind::WouldBlock {
+                    true => self.counts.retries += 1,
+                    false => self.count_io(&e, "connecting"),
+                }
                 self.links[at].back_off(moment);
                 self.after_loss(at, moment);
                 false

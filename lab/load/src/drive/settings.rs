@@ -5,6 +5,7 @@ use crate::script::Script;
 use crate::tls::Layers;
 use crate::work::Work;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How connections are used.
@@ -80,6 +81,8 @@ pub struct Guests {
 pub struct Parts {
     /// The server, or the nodes that serve the same.
     pub addresses: Vec<SocketAddr>,
+    /// The socket in the file system to connect to, in place of the addresses.
+    pub unix: Option<PathBuf>,
     /// Local addresses to connect from, round robin; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Encryption; `None`: plain TCP.

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use sys::epoll::Epoll;
@@ -31,6 +32,7 @@ use sys::epoll::Epoll;
 pub(super) struct Net {
     /// The server, or the nodes that serve the same.
     pub addresses: Vec<SocketAddr>,
+    pub unix: Option<PathBuf>,
     pub sources: Vec<IpAddr>,
     /// The number of connections made so far; it chooses the next source address.
     pub dialled: usize,

@@ -11,6 +11,7 @@ use super::Usage;
 use crate::tls::TlsOptions;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use sys::resolve;
 use wire::websocket::MessageKind;
@@ -33,6 +34,15 @@ pub const SCHEMES: &str = "stock://HOST[:6000][,HOST...], http://HOST[:80][/PATH
      line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted, +ws:// is a \
      WebSocket, and +wss:// both";
 
+/// Where connections go in place of the target's own host; `Host` and SNI stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// HOST:PORT.
+    Place(String),
+    /// A socket in the file system.
+    Unix(PathBuf),
+}
+
 /// A server to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -48,6 +58,8 @@ pub struct Target {
     pub websocket: Option<MessageKind>,
     /// The server's address; the first one if a name has several, until [`Target::settled`].
     pub address: SocketAddr,
+    /// The socket in the file system to connect to, in place of the address.
+    pub unix: Option<PathBuf>,
     /// The further addresses of the same name.
     pub spares: Vec<SocketAddr>,
     /// Further nodes that serve the same.
@@ -102,6 +114,16 @@ impl FromStr for Target {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<Self, Usage> {
+        Self::via(text, None)
+    }
+}
+
+impl Target {
+    /// The target `text`, whose connections go `via` another place.
+    ///
+    /// # Errors
+    /// The text is no target, or a name has no address.
+    pub fn via(text: &str, via: Option<&Via>) -> Result<Self, Usage> {
         let (name, authority, path) = parts(text)
             .ok_or_else(|| Usage(format!("expected a target such as {SCHEMES}, found `{text}`")))?;
         // Schemes are case-insensitive (RFC 3986 section 3.1).
@@ -138,16 +160,36 @@ impl FromStr for Target {
         let mut nodes = authority.split(several);
         let authority = nodes.next().unwrap_or_default();
         let port = port(scheme, is_tls);
-        let mut spares = self::addresses(authority, port)?;
+        let (mut spares, unix) = match via {
+            None => (self::addresses(authority, port)?, None),
+            Some(Via::Place(place)) => (self::addresses(place, port)?, None),
+            Some(Via::Unix(path)) => (vec![([0, 0, 0, 0], 0).into()], Some(path.clone())),
+        };
         let address = spares.remove(0);
-        let others = nodes.map(|it| Ok(self::addresses(it, port)?[0])).collect::<Result<_, _>>()?;
+        let others = nodes.map(|it| Ok(self::addresses(it, port)?[0]));
+        let others: Vec<SocketAddr> = others.collect::<Result<_, _>>()?;
+        if via.is_some() && !others.is_empty() {
+            return Err(Usage(format!(
+                "expected one node with --unix or --connect-to, found {}",
+                others.len() + 1
+            )));
+        }
         let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
-        let http2 = false;
-        Ok(Self { text, scheme, tls, http2, websocket, address, spares, others, authority, path })
+        Ok(Self {
+            text,
+            scheme,
+            tls,
+            http2: false,
+            websocket,
+            address,
+            unix,
+            spares,
+            others,
+            authority,
+            path,
+        })
     }
-}
 
-impl Target {
     /// The addresses of all nodes.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         std::iter::once(self.address).chain(self.others.iter().copied()).collect()
@@ -189,8 +231,8 @@ impl Target {
             Some(tls) => *tls = options,
             None if options != TlsOptions::default() => {
                 return Err(Usage(format!(
-                    "expected --cacert, --insecure and --no-resume with https:// or another target \
-                     over TLS, found {self}"
+                    "expected --cacert, --insecure, --no-resume, --cert and --key with https:// or \
+                     another target over TLS, found {self}"
                 )));
             }
             None => {}
@@ -292,6 +334,20 @@ mod tests {
         check("echo+wss://127.0.0.1", Scheme::Echo, "127.0.0.1:6001", "/");
         check("HTTP://127.0.0.1/A", Scheme::Http, "127.0.0.1:80", "/A");
         check("Stock+TLS://127.0.0.1", Scheme::Stock, "127.0.0.1:6000", "/");
+    }
+
+    #[test]
+    fn connections_can_go_elsewhere() {
+        let via = |text: &str, via: &Via| Target::via(text, Some(via));
+        let place = Via::Place("127.0.0.2:7".to_owned());
+        let target = via("https://no.such.name/a", &place).expect("a name that is not looked up");
+        let found = (target.address.to_string(), target.host(), target.unix.is_none());
+        assert_eq!(found, ("127.0.0.2:7".to_owned(), "no.such.name".to_owned(), true));
+        let path = Via::Unix("/run/a".into());
+        let target = via("http://no.such.name", &path).expect("a path");
+        assert_eq!(target.unix, Some("/run/a".into()));
+        let why = via("stock://127.0.0.1,127.0.0.2", &path).expect_err("two nodes").to_string();
+        assert!(why.contains("found 2"), "{why}");
     }
 
     #[test]

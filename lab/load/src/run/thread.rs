@@ -84,6 +84,7 @@ impl RunThread {
         }
         let drive = Driver::new(Parts {
             addresses: plan.target.addresses(),
+            unix: plan.target.unix.clone(),
             sources: plan.sources.clone(),
             tls: prepared.tls.clone(),
             settings,

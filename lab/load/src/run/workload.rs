@@ -59,7 +59,7 @@ impl Prepared {
             _ => now(),
         };
         let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| loop {
-            match probe::ask(&target.addresses(), tls.as_ref(), request, whole, PROBE) {
+            match probe::ask(target, tls.as_ref(), request, whole, PROBE) {
                 Err(_) if now() < until => std::thread::sleep(AUDIT_PAUSE),
                 Err(error) => {
                     let error = naming(target, error);
@@ -129,8 +129,11 @@ impl Prepared {
     }
 }
 
-/// Names the addresses that were tried, if the name of the target has several.
+/// Names the addresses that were tried, if the name of the target has several, or the path.
 fn naming(target: &Target, error: io::Error) -> io::Error {
+    if let Some(path) = target.unix.as_ref().filter(|_| error.get_ref().is_none()) {
+        return io::Error::new(error.kind(), format!("{error} at {}", path.display()));
+    }
     if target.spares.is_empty() || error.get_ref().is_some() {
         return error;
     }
@@ -163,6 +166,7 @@ pub(crate) fn drive(
     let (think, rounds) = (Think::None, u64::MAX);
     Driver::new(Parts {
         addresses: target.addresses(),
+        unix: target.unix.clone(),
         sources: Vec::new(),
         tls: Layers::of(target)?,
         settings,
@@ -189,7 +193,7 @@ pub(super) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> 
     let whole = |reply: &[u8]| script.audit_is_whole(reply);
     let ask = || {
         let tls = Layers::of(target).map_err(io::Error::other)?;
-        probe::ask(&target.addresses(), tls.as_ref(), script.audit(), whole, PROBE)
+        probe::ask(target, tls.as_ref(), script.audit(), whole, PROBE)
     };
     let mut found = ask();
     for _ in 0..AUDITS_MAX {
