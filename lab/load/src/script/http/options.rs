@@ -112,7 +112,7 @@ impl HttpOptions {
     }
 
     /// The method of each request.
-    pub(super) fn methods(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn methods(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(|request| request.method.as_deref().unwrap_or(&self.method))
     }
 
