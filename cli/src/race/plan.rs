@@ -161,6 +161,7 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
     if let Some(preset) = preset {
         // The source in brackets is for the reader of the presets.
         arm.note = preset.from.split(" (").next().unwrap_or_default().to_string();
+        arm.family = preset.family().to_string();
     }
     Ok(arm)
 }

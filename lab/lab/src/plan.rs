@@ -47,6 +47,10 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
+    /// The family of its architecture, in the plural, such as `event loops`; empty for a foreign
+    /// server.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub family: String,
     /// Files in the `{dir}` of its trials, next to those of the plan; `{port}`, `{host}` and
     /// `{dir}` are replaced.
     #[serde(default)]

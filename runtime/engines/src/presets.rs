@@ -46,6 +46,18 @@ impl Preset {
     pub fn point(&self) -> (Container, Accept, Wait) {
         (self.container, self.accept, self.wait)
     }
+
+    /// The family of the architecture, in the plural; a single one has none.
+    pub fn family(&self) -> &'static str {
+        match self.wait {
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => "event loops",
+            Wait::TokioLocal | Wait::TokioSteal => "tasks",
+            Wait::Coroutine => "coroutines",
+            _ if self.container.is_processes() => "processes",
+            _ if self.container.is_single() => "",
+            _ => "threads",
+        }
+    }
 }
 
 const fn preset(

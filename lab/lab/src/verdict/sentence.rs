@@ -189,6 +189,7 @@ fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String 
     };
     let mut sentences = vec![std::mem::take(&mut clauses).join("; ")];
     sentences.extend(most_expensive(&costs));
+    sentences.extend(families(plan, &costs));
     sentences.extend(leanest(&costs, answer));
     sentences.extend(beside(plan, points));
     sentences.extend(kernel(&costs));
@@ -307,6 +308,30 @@ fn most_expensive(costs: &[&CostAnswer]) -> Option<String> {
     })
 }
 
+/// The costs of each family of architectures, where too many servers are cheapest to name them.
+fn families(plan: &Plan, costs: &[&CostAnswer]) -> Option<String> {
+    let mut all: Vec<(&str, f64, f64)> = Vec::new();
+    let known = costs.iter().flat_map(|cost| &cost.ranks);
+    for rank in known.filter(|rank| rank.blocks as usize >= stats::VALUES_MIN) {
+        let ratio = rank.over_cheapest.0;
+        let family = plan.arms.iter().find(|arm| arm.name == rank.arm).map(|arm| &*arm.family);
+        match (family, all.iter_mut().find(|it| Some(it.0) == family)) {
+            (None | Some(""), _) => {}
+            (_, Some((_, low, high))) => (*low, *high) = (low.min(ratio), high.max(ratio)),
+            (Some(family), None) => all.push((family, ratio, ratio)),
+        }
+    }
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let words = all.iter().map(|(family, low, high)| match (short(*low), short(*high)) {
+        (low, high) if low == high => format!("{family} {low}"),
+        (low, high) => format!("{family} {low} to {high}"),
+    });
+    let words: Vec<String> = words.collect();
+    let is_crowded = costs.iter().any(|cost| cost.cheapest().count() > NAMES_MAX);
+    (is_crowded && words.len() > 1)
+        .then(|| format!("by family, in times the cheapest: {}", words.join(", ")))
+}
+
 /// The kernel's share in the CPU time of the cheapest.
 fn kernel(costs: &[&CostAnswer]) -> Option<String> {
     let known = costs.iter().filter_map(|cost| Some((cost.kernel_share?, &cost.point)));
@@ -329,5 +354,43 @@ pub(super) fn listed(items: &[&str]) -> String {
         [] => String::new(),
         [one] => (*one).to_string(),
         [some @ .., last] => format!("{} and {last}", some.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Arm;
+
+    #[test]
+    fn families_are_summed_up_where_many_servers_are_equal() {
+        let arms = [
+            ("a", "event loops", 1.0),
+            ("b", "event loops", 1.041),
+            ("c", "event loops", 1.02),
+            ("d", "tasks", 1.04),
+            ("e", "tasks", 1.04),
+            ("f", "threads", 1.5),
+            ("redis", "", 3.0),
+        ];
+        let ranks = arms.map(|(arm, _, ratio)| Rank {
+            arm: arm.to_owned(),
+            over_cheapest: (ratio, ratio, ratio),
+            costlier: ratio > 1.1,
+            blocks: 6,
+            ..Rank::default()
+        });
+        let mut cost = CostAnswer { ranks: ranks.to_vec(), ..CostAnswer::default() };
+        let arm = |(name, family, _): (&str, &str, f64)| Arm {
+            name: name.to_owned(),
+            family: family.to_owned(),
+            ..Arm::default()
+        };
+        let plan = Plan { arms: arms.map(arm).to_vec(), ..Plan::default() };
+        let words =
+            "by family, in times the cheapest: event loops 1.00 to 1.04, tasks 1.04, threads 1.50";
+        assert_eq!(families(&plan, &[&cost]).as_deref(), Some(words));
+        cost.ranks[1].costlier = true;
+        assert_eq!(families(&plan, &[&cost]), None, "four can be named");
     }
 }
