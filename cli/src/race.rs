@@ -47,7 +47,8 @@ pub struct Args {
     /// (FILE.jsonl)
     #[arg(default_value = "stock", value_name = "PLAN|SERVICE")]
     what: String,
-    /// Engines of ours or known foreign servers [default: all engines, and redis, nginx or tokio]
+    /// Engines of ours or known foreign servers [default: all engines, and the usual foreign
+    /// servers that are installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,

@@ -109,7 +109,7 @@ pub fn resolving<T>(exe: &Path, make: impl FnOnce(&Resolver<'_>) -> Result<T>) -
 fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
     let mut arms = arms(args)?;
     if arms.is_empty() {
-        arms = usual_arms(service, exe)?;
+        arms = usual_arms(service, exe);
     }
     framed(&mut arms, args, service)?;
     let names: Vec<&str> = arms.iter().map(|arm| arm.title()).collect();
@@ -166,14 +166,14 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
     Ok(arm)
 }
 
-/// All engines of ours, and a foreign server if it is installed.
-fn usual_arms(service: Service, exe: &Path) -> Result<Vec<ArmSpec>> {
+/// All engines of ours, and the foreign servers that are installed.
+fn usual_arms(service: Service, exe: &Path) -> Vec<ArmSpec> {
     let mut arms: Vec<ArmSpec> = PRESETS.iter().map(|preset| peers::by_name(preset.name)).collect();
-    let foreign = peers::by_name(service.foreign());
-    if peers::resolve(service, exe, &foreign)?.missing().is_none() {
-        arms.push(foreign);
-    }
-    Ok(arms)
+    let foreign = service.foreign().iter().map(|name| peers::by_name(name));
+    arms.extend(foreign.filter(|spec| {
+        peers::resolve(service, exe, spec).is_ok_and(|arm| arm.missing().is_none())
+    }));
+    arms
 }
 
 /// Checks the name of an engine.

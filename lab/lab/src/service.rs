@@ -55,12 +55,12 @@ impl Service {
         Service::ALL.into_iter().find(|service| service.name() == name)
     }
 
-    /// The foreign server that takes part in a race that names no arms, if it is installed.
-    pub fn foreign(self) -> &'static str {
+    /// The foreign servers that take part in a race that names no arms, if they are installed.
+    pub fn foreign(self) -> &'static [&'static str] {
         match self {
-            Service::Stock => "redis",
-            Service::Web => "nginx",
-            Service::Echo => "tokio",
+            Service::Stock => &["redis", "go", "node", "java"],
+            Service::Web => &["nginx"],
+            Service::Echo => &["tokio"],
         }
     }
 

@@ -12,7 +12,7 @@ use lab::service::Service;
 use std::path::Path;
 
 /// Every name that [`preset`] knows.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "nginx",
     "apache-prefork",
     "apache-worker",
@@ -24,6 +24,7 @@ pub const NAMES: [&str; 11] = [
     "hyper",
     "go",
     "node",
+    "java",
 ];
 
 /// The settings of the race that a preset needs.
@@ -56,12 +57,13 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
         "hyper" => Ok(small::hyper(site)),
         "go" => small::go(site),
         "node" => small::node(site),
+        "java" => small::java(site),
         _ => bail!("expected a server out of {}, found `{name}`", NAMES.join(", ")),
     }?;
     let serves = match name {
         "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
         "tokio" | "tokio-threads" if site.service == Service::Echo => Service::Echo,
-        "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
+        "tokio" | "tokio-threads" | "go" | "node" | "java" => Service::Stock,
         // Those servers speak a separate protocol, or that of the server behind them.
         _ => site.service,
     };

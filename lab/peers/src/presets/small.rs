@@ -8,6 +8,9 @@ use std::process::Command;
 
 const GO: &str = include_str!("../../examples/market.go");
 const NODE: &str = include_str!("../../examples/market.mjs");
+const JAVA: &str = include_str!("../../examples/Market.java");
+/// The first Java whose virtual threads are no preview (JEP 444).
+const JAVA_MIN: u32 = 21;
 
 /// Where a server of ours listens.
 const HOST: [&str; 2] = ["--host", "{host}"];
@@ -78,7 +81,34 @@ pub(super) fn node(site: &Site<'_>) -> Result<Arm> {
     tool("node")?;
     let source = written(site.cache, "market.mjs", NODE)?;
     let command = words(&["node", &source.display().to_string(), "{port}", "{dir}/stock.txt"]);
-    Ok(stock(command, "the market in Node, one event loop".to_string()))
+    Ok(stock(command, "the market in Node, one event loop; cold in a short race".to_string()))
+}
+
+/// The market in Java, compiled once for each version of its source.
+pub(super) fn java(site: &Site<'_>) -> Result<Arm> {
+    tool("javac")?;
+    let said = Command::new("javac").arg("-version").output().context("cannot start javac")?;
+    has_virtual_threads(&String::from_utf8_lossy(&said.stdout))?;
+    let classes = built(site.cache, "Market.java", JAVA, "javac", &|source, classes| {
+        words(&["javac", "-d", &classes.display().to_string(), &source.display().to_string()])
+    })?;
+    let classes = classes.display().to_string();
+    let command = words(&["java", "-cp", &classes, "Market", "{port}", "{dir}/stock.txt"]);
+    let note = "the market in Java, a virtual thread for each connection; cold in a short race";
+    Ok(stock(command, note.to_string()))
+}
+
+/// Checks what `javac -version` prints: `javac 21.0.2`.
+fn has_virtual_threads(said: &str) -> Result<()> {
+    let found = said.trim().trim_start_matches("javac ");
+    let major = found.split(|c: char| !c.is_ascii_digit()).next().and_then(|it| it.parse().ok());
+    if major.is_some_and(|major: u32| major >= JAVA_MIN) {
+        return Ok(());
+    }
+    bail!(
+        "expected Java {JAVA_MIN} or newer, because of virtual threads, found {found}: install it \
+         or leave this arm out"
+    )
 }
 
 fn stock(command: Vec<String>, note: String) -> Arm {
@@ -103,7 +133,7 @@ fn built(
 ) -> Result<PathBuf> {
     let source = written(cache, name, text)?;
     let program = source.with_extension("bin");
-    if program.is_file() {
+    if program.exists() {
         return Ok(program);
     }
     tool(by)?;
@@ -117,15 +147,37 @@ fn built(
         let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " / ");
         bail!("{by} cannot build {}: {said}", source.display());
     }
-    std::fs::rename(&fresh, &program)
-        .with_context(|| format!("cannot write {}", program.display()))?;
-    Ok(program)
+    match std::fs::rename(&fresh, &program) {
+        // The other race was first; a folder cannot replace its folder.
+        Err(_) if program.is_dir() => Ok(program),
+        renamed => {
+            renamed.with_context(|| format!("cannot write {}", program.display()))?;
+            Ok(program)
+        }
+    }
 }
 
-/// Whether a tool is installed.
+/// Checks that a tool is installed.
 fn tool(name: &str) -> Result<()> {
     match which::which(name).is_ok() {
         true => Ok(()),
         false => bail!("expected `{name}` in PATH, found none: install it or leave this arm out"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_java_without_virtual_threads_is_named() {
+        for good in ["javac 21.0.2\n", "javac 25-ea\n"] {
+            has_virtual_threads(good).expect(good);
+        }
+        for (old, found) in [("javac 17.0.15\n", "found 17.0.15:"), ("javac 1.8.0_412\n", "1.8.0")]
+        {
+            let why = has_virtual_threads(old).expect_err(old).to_string();
+            assert!(why.starts_with("expected Java 21 or newer") && why.contains(found), "{why}");
+        }
     }
 }

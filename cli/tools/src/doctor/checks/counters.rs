@@ -5,7 +5,7 @@ use lab::cost::Group;
 use std::path::Path;
 
 /// Optional programs and their uses.
-const TOOLS: [(&str, &str); 9] = [
+const TOOLS: [(&str, &str); 10] = [
     ("strace", "counts system calls (`race --explain`)"),
     ("perf", "counts them where strace is missing"),
     ("nginx", "an arm"),
@@ -14,6 +14,7 @@ const TOOLS: [(&str, &str); 9] = [
     ("redis-server", "an arm"),
     ("go", "an arm: the market in Go"),
     ("node", "an arm: the market in Node"),
+    ("javac", "an arm: the market in Java 21 or newer"),
     ("cc", "the bare loops"),
 ];
 
