@@ -190,6 +190,8 @@ fn check_counts(scheme: &'static str, probes: u64) {
         let (report, code) = load(&null.target(), flags);
         assert!(code == 0 || (code == 98 && is_invalid(&report)), "{flags}: {code} {report}");
         assert_eq!(report["check"]["ok"], true, "{flags}: {report}");
+        let stalled = report["health"]["stalled_ns"].as_f64().expect("a time");
+        assert!(stalled < 60e9, "since the boot of the machine? {flags}: {report}");
         let unanswered = ["lost", "censored", "dropped", "wrong"].map(|key| &report[key]);
         assert!(unanswered.iter().all(|count| **count == 0), "{flags}: {report}");
         asked += report["requests_total"].as_u64().expect("a count") + probes;

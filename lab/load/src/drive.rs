@@ -298,6 +298,8 @@ impl Driver {
                 link.due = link.due.max(now);
             }
         }
+        // Work of this phase begins with the replies that are here already.
+        self.counts.delays.begin(now);
         for _ in 0..=self.links.len() / EVENTS {
             self.net.epoll.wait(events, Some(Duration::ZERO))?;
             events.iter().for_each(|ready| self.turn(ready, stop));
