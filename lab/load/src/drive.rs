@@ -278,7 +278,6 @@ impl Driver {
     /// or wakes the others.
     fn begin(&mut self, stop: &dyn Stop, events: &mut Events) -> std::io::Result<Instant> {
         let now = now();
-        self.counts.delays.begin(now);
         (self.run.asked, self.run.done, self.run.answered) = (self.outstanding(), 0, now);
         if self.arrivals.started.is_none() {
             self.start_at(now);
