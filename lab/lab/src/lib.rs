@@ -37,7 +37,6 @@ pub mod record;
 pub mod runner;
 pub mod server;
 pub mod service;
-pub mod slice;
 pub mod trial;
 mod turns;
 pub mod verdict;

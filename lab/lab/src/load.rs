@@ -3,8 +3,6 @@
 //! Only fields that are judged or shown have names here. Fields added by a later generator are
 //! ignored; fields that a foreign generator lacks stay absent rather than zero.
 
-pub use crate::slice::Slice;
-use crate::slice::condensed;
 use serde::{Deserialize, Serialize};
 
 /// The schema that [`Load::parse`] accepts.
@@ -49,9 +47,9 @@ pub struct Load {
     /// Arrivals that found no room at the generator: failures.
     #[serde(default)]
     pub dropped: u64,
-    /// The window in slices of equal length, in order and condensed ([`crate::slice`]); empty if
-    /// the generator keeps none.
-    #[serde(default)]
+    /// The window in slices, or the phases of an overload, in order. A trial without an overload
+    /// keeps none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Slice>,
     /// Kinds of errors.
     #[serde(default)]
@@ -79,6 +77,20 @@ pub struct Load {
     pub generator: Option<Effort>,
     /// The resources that the server's process tree used in the window.
     pub server: Option<Usage>,
+}
+
+/// One slice of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its beginning, from the beginning of the window, milliseconds.
+    pub at_ms: f64,
+    /// Its length, milliseconds.
+    pub for_ms: f64,
+    /// Requests answered in it.
+    pub requests: u64,
+    /// Median latency of those, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<f64>,
 }
 
 /// A distribution of times in nanoseconds. A percentile that too few requests support is absent.
@@ -196,7 +208,7 @@ impl Load {
             })?;
         let mut load: Load = serde_json::from_str(line)
             .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
-        load.timeline = condensed(load.timeline);
+        load.timeline = Vec::new();
         if load.schema == SCHEMA {
             Ok(load)
         } else {

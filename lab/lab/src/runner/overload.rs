@@ -9,10 +9,9 @@
 use super::words::Request;
 use super::{Attempt, Runner, Up};
 use crate::block::Slot;
-use crate::load::Load;
+use crate::load::{Load, Slice};
 use crate::observations::Recovery;
 use crate::plan::{Arm, LoadPoint};
-use crate::slice::{Slice, sum};
 use std::path::Path;
 
 /// The load of the phases around the overload, as a share of capacity.
@@ -132,10 +131,6 @@ fn recovery(
         for_ms: length(load),
         requests: load.requests,
         p50_ns: load.latency().p50_ns,
-        p99_ns: load.latency().p99_ns,
-        max_ns: load.latency().max_ns,
-        errors: load.timeline.iter().map(|it| it.errors).sum(),
-        buckets: sum(load.timeline.iter().flat_map(|it| &it.buckets).copied()),
     };
     (recovery, [base, storm].into_iter().chain(probes).map(slice).collect())
 }

@@ -188,7 +188,10 @@ fn load(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
                "p999_ns": p50 * 6.5 * stretch, "max_ns": p50 * 15.0 * stretch})
     };
     let stretch = if arm.starts_with("prefork") { 1.7 } else { 1.0 } * (1.0 + 0.1 * noise(rng));
-    let slices: Vec<Value> = (0..30).map(|at| slice(rng, arm, point, at, p50 * stretch)).collect();
+    let slices = match point.model {
+        Model::Overload { .. } => (0..30).map(|at| slice(rng, at, p50 * stretch)).collect(),
+        _ => Vec::new(),
+    };
     json!({
         "schema": "roundhouse.load/1", "window_ns": 600_000_000, "requests": (rps * 0.6) as u64,
         "requests_total": (rps * 0.75) as u64, "throughput_rps": rps,
@@ -196,7 +199,7 @@ fn load(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
         "connections": point.connections, "depth": point.depth,
         "service": times(stretch), "response": times(stretch),
         "lateness": {"count": 30_000, "p50_ns": 2_000.0, "p99_ns": 9_000.0},
-        "timeline": if point.series.is_empty() { slices } else { Vec::new() },
+        "timeline": slices,
         "check": {"kind": "conservation", "ok": true, "detail": "100 stocks"},
         "generator": {"cpu_ns": 400_000_000, "busy": (rps / 260_000.0).min(0.95)},
         "server": {"cpu_ns": 500_000_000,
@@ -206,19 +209,15 @@ fn load(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
     })
 }
 
-/// Latency in one thirtieth of the window, with a hump where the sample has one.
-fn slice(rng: &mut Rng, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> Value {
-    let hump = match point.model {
-        Model::Overload { .. } if (6..18).contains(&at) => 25.0 + 3.0 * f64::from(at),
-        Model::Overload { .. } if at >= 18 => (30.0 / f64::from(at - 17)).max(1.0),
-        _ if arm == "prefork" && at == 12 => 6.0,
-        _ if noise(rng) > 0.97 => 3.0,
+/// Latency in one thirtieth of an overload: it climbs, and falls afterwards.
+fn slice(rng: &mut Rng, at: u32, p50: f64) -> Value {
+    let hump = match at {
+        6..18 => 25.0 + 3.0 * f64::from(at),
+        18.. => (30.0 / f64::from(at - 17)).max(1.0),
         _ => 1.0,
     };
     let middle = p50 * hump.sqrt() * (1.0 + 0.05 * noise(rng));
-    json!({"at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900,
-           "p50_ns": middle,
-           "p99_ns": middle * 2.4 * hump.sqrt(), "max_ns": middle * 5.0 * hump})
+    json!({"at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900, "p50_ns": middle})
 }
 
 fn seen(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
