@@ -175,7 +175,7 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     let begun = Instant::now();
     let outcome = race(args, plan, exe, foreign, &stop)?;
     if outcome.interrupted {
-        let done = outcome.run.trials.iter().filter(|trial| trial.counted).count();
+        let done = outcome.run.trials.len();
         info!(
             "stopped after {done} of {} trials; here is what is known. The same command goes on.",
             plan.trials()
@@ -272,7 +272,7 @@ fn record(args: &Conduct, raw: &Path, manifest: Manifest) -> Result<(Run, Record
 
 fn announce(known: &Run, placement: Option<Placement>) {
     let plan = &known.manifest.plan;
-    let done = known.trials.iter().filter(|trial| trial.counted).count() as u64;
+    let done = known.trials.len() as u64;
     let all = u64::from(plan.trials());
     let seconds = plan.expected_ms() * (all - done.min(all)) / all.max(1) / 1_000;
     let twin = if plan.twin { " and a twin" } else { "" };

@@ -200,7 +200,7 @@ fn race(
     let plan = race_plan(race, scope, stage)?;
     results.set("plan", plan.hash());
     let Some(run) = stage.race(&plan)? else { return Ok(()) };
-    for trial in run.trials.iter().filter(|trial| trial.counted && trial.result().is_some()) {
+    for trial in run.trials.iter().filter(|trial| trial.result().is_some()) {
         let is_twin = trial.arm == plan.twin_name();
         let arm = if is_twin { TWIN } else { trial.arm.as_str() };
         let value = |it: Metric| Some((it.key().to_string(), it.in_trial(trial)?));

@@ -175,16 +175,15 @@ fn a_plan_file_runs_every_kind_of_load_point() {
     let said = room.run(&["race", "plan.toml"]).success().out;
     let run = lab::record::read(&room.path().join("report.jsonl")).expect("raw data").remove(0);
     assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
-    let counted: Vec<_> = run.trials.iter().filter(|trial| trial.counted).collect();
-    assert_eq!(counted.len(), 16, "eight load points and two arms");
-    for trial in &counted {
+    assert_eq!(run.trials.len(), 16, "eight load points and two arms");
+    for trial in &run.trials {
         let load = trial.result().unwrap_or_else(|| panic!("{trial:?}"));
         assert!(load.requests_total > 0, "{trial:?}");
         let cost = trial.seen.cost.as_ref().expect("every server is watched");
         assert!(cost.user_ns + cost.system_ns > 0, "{trial:?}");
     }
     let of = |kind: &str| {
-        let found = counted.iter().find(|trial| trial.point.contains(kind));
+        let found = run.trials.iter().find(|trial| trial.point.contains(kind));
         found.unwrap_or_else(|| panic!("no {kind}")).seen.clone()
     };
     assert!(of("of the slowest").offered_rps.is_some_and(|rate| rate > 1.0));
@@ -211,7 +210,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     let before = lab::record::read(&raw).expect("raw data");
     let told = &room.run(&words).success().err;
     let after = lab::record::read(&raw).expect("raw data");
-    let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
+    let counted = after[0].trials.len();
     if !before[0].finished {
         assert_eq!(stopped.code, Some(130), "{}", stopped.err);
         assert!(told.contains("going on with the race of"), "{told}");
@@ -252,8 +251,7 @@ fn a_planted_difference_is_found_and_fails_the_build() {
     assert_eq!(run.manifest.plan.baseline, "quick", "the first arm is the baseline");
     for block in 0..6 {
         let rate = |arm: &str| {
-            let mine =
-                run.trials.iter().find(|it| it.arm == arm && it.block == block && it.counted);
+            let mine = run.trials.iter().find(|it| it.arm == arm && it.block == block);
             mine.and_then(|trial| trial.result()).map(|load| load.throughput_rps)
         };
         ratios.extend(rate("slow").zip(rate("quick")).map(|(slow, quick)| slow / quick));

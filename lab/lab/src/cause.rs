@@ -80,7 +80,7 @@ impl<'a> Counts<'a> {
     fn of(run: &'a Run, rank: &Rank, point: &str) -> Counts<'a> {
         let counted =
             |it: &&Census| it.arm == rank.arm && it.point == point && !it.calls.is_empty();
-        let mine = |it: &&Trial| it.arm == rank.arm && it.point == point && it.counted;
+        let mine = |it: &&Trial| it.arm == rank.arm && it.point == point;
         let trials: Vec<&Trial> = run.trials.iter().filter(mine).collect();
         let switches: Vec<f64> =
             trials.iter().filter_map(|it| Metric::Switches.in_trial(it)).collect();

@@ -152,7 +152,7 @@ impl Condition {
             Limit::Value(_) => vec![arm],
         };
         let mine = |arm: &str| {
-            let mine = here.iter().filter(|trial| trial.counted && trial.arm == arm);
+            let mine = here.iter().filter(|trial| trial.arm == arm);
             mine.copied().collect::<Vec<_>>()
         };
         if let Some(arm) = arms.iter().find(|arm| !mine(arm).iter().any(|it| it.result().is_some()))

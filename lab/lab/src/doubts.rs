@@ -82,13 +82,6 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     found.extend(of_warming(run).map(|text| (Weight::Limit, text)));
     found.extend(of_the_machine(summary.objected));
     let mut warn = |text: String| found.push((Weight::Warning, text));
-    if summary.repeated > 0 {
-        warn(format!(
-            "{} had to be repeated, decided without a look at their outcome; they are listed \
-             with the trials.",
-            counted(summary.repeated, "attempt")
-        ));
-    }
     // A server that died is named as a fault, with its last words.
     let is_unclean = |it: &&Trial| !it.exit_clean && it.exit.is_some() && it.death().is_none();
     let unclean = run.trials.iter().filter(is_unclean).count();
@@ -119,7 +112,7 @@ fn of_polling(run: &Run) -> Option<String> {
     run.manifest.placement?;
     let plan = &run.manifest.plan;
     let middle = |arm: &str, value: &dyn Fn(&Trial) -> Option<f64>| {
-        let mine = run.trials.iter().filter(|it| it.arm == arm && it.counted);
+        let mine = run.trials.iter().filter(|it| it.arm == arm);
         stats::median(&mine.filter_map(value).collect::<Vec<f64>>())
     };
     let used = |trial: &Trial| Some(trial.result()?.server.as_ref()?.cpu_ns as f64);
@@ -163,7 +156,7 @@ fn of_polling(run: &Run) -> Option<String> {
 
 /// How long an arm was warmed up (ms), if it took much longer than planned.
 fn warmed(run: &Run, arm: &str) -> Option<f64> {
-    let times = run.trials.iter().filter(|trial| trial.arm == arm && trial.counted);
+    let times = run.trials.iter().filter(|trial| trial.arm == arm);
     let times: Vec<f64> = times.filter_map(|trial| Some(trial.seen.warmed_ms? as f64)).collect();
     stats::median(&times).filter(|time| *time > 4.0 * run.manifest.plan.warmup_ms as f64)
 }
@@ -296,14 +289,12 @@ mod tests {
             trials.push(base);
             trials.push(trial("epoll (twin)", block, 120.0 + f64::from(block)));
         }
-        trials.push(crate::trial::Trial { counted: false, ..trial("uring", 0, 1.0) });
         let found = texts(&Run { manifest, trials, ..Run::default() }).join("\n");
         for want in [
             "Warning: At depth 1 the baseline's twin differs from it in requests/s",
             "below 22 % mean nothing",
             "Warning: At depth 1 the load generator was more than 80 % busy against epoll:",
             "took part of the machine's time",
-            "1 attempt had to be repeated",
             "6 servers did not end cleanly",
             "Limit: Smoke size: 6 blocks",
             "Nothing was pinned",

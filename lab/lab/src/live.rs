@@ -28,8 +28,6 @@ pub struct Snapshot {
     pub total: u32,
     /// Trials that are done, skipped ones included.
     pub done: u32,
-    /// Attempts that were repeated.
-    pub repeated: u32,
     /// Blocks of the whole race.
     pub blocks: u32,
     /// The running block, from 1; 0 before the first.
@@ -152,7 +150,7 @@ impl Live {
                 inner.shot.running = format!("{arm}, {point}");
             }
             RaceEvent::End(trial) => {
-                inner.fresh += u32::from(trial.counted);
+                inner.fresh += 1;
                 inner.take(trial);
                 inner.estimate();
             }
@@ -168,23 +166,15 @@ impl Live {
 impl Inner {
     fn take(&mut self, trial: &Trial) {
         let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
-        if trial.counted {
-            self.shot.done += 1;
-        } else {
-            self.shot.repeated += 1;
-            self.tell(format!("{place}: repeated: {}", trial.objections.join("; ")));
-        }
+        self.shot.done += 1;
         match &trial.ending {
             Ending::Measured { load } => {
                 if let Some(check) = load.checked().filter(|check| !check.ok) {
                     self.tell(format!("MODEL CHECK FAILED: {place}: {}", check.detail));
                 }
             }
-            Ending::Unavailable { reason } if trial.counted => {
-                self.tell(format!("{}: {reason}", trial.arm));
-            }
-            Ending::Failed { reason } if trial.counted => self.tell(format!("{place}: {reason}")),
-            Ending::Unavailable { .. } | Ending::Failed { .. } => {}
+            Ending::Unavailable { reason } => self.tell(format!("{}: {reason}", trial.arm)),
+            Ending::Failed { reason } => self.tell(format!("{place}: {reason}")),
         }
         let (conditions, refused) = (trial.conditions, !trial.objections.is_empty());
         self.shot.noise.push(Noise { conditions, refused });
@@ -271,13 +261,8 @@ mod tests {
         let mut absent = trial("uring", 0, 1.0);
         absent.ending = Ending::Unavailable { reason: "no ring".to_string() };
         live.hear(RaceEvent::End(&absent));
-        let mut noisy = trial("epoll", 0, 1.0);
-        noisy.counted = false;
-        noisy.objections.push("steal".to_string());
-        live.hear(RaceEvent::End(&noisy));
         live.hear(RaceEvent::Skip("uring"));
         let shot = live.snapshot();
-        assert_eq!((shot.done, shot.repeated), (2, 1));
-        assert_eq!(shot.news, ["uring: no ring", "epoll, depth 1, block 1: repeated: steal"]);
+        assert_eq!((shot.done, shot.news), (2, vec!["uring: no ring".to_string()]));
     }
 }

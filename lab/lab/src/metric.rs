@@ -119,11 +119,8 @@ impl Metric {
         }
     }
 
-    /// The metric's value in one trial that counts.
+    /// The metric's value in one trial.
     pub fn in_trial(self, trial: &Trial) -> Option<f64> {
-        if !trial.counted {
-            return None;
-        }
         match self {
             Metric::ConnectionMemory => trial.seen.idle.as_ref()?.bytes_each,
             Metric::Capacity => trial.seen.search.as_ref()?.capacity_rps,

@@ -33,18 +33,6 @@ pub struct Observations {
     pub search: Option<Search>,
     /// How an overload went.
     pub recovery: Option<Recovery>,
-    /// The announcement's words about the server's answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub promises: Option<Promises>,
-}
-
-/// The promise behind an answer of a server, in the server's words.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promises {
-    /// The events that it survives.
-    pub durability: String,
-    /// The store on several machines that holds it, or `none`.
-    pub replication: String,
 }
 
 /// The resources that a server's whole process tree used between readiness and the generator's end.

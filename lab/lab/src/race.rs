@@ -169,10 +169,6 @@ impl Progress {
     }
 
     fn take(&mut self, entrant: usize, trial: &Trial) {
-        // Earlier versions repeated disturbed trials.
-        if !trial.counted {
-            return;
-        }
         self.done.insert(trial.order);
         if !matches!(trial.ending, Ending::Unavailable { .. }) {
             self.proven.insert(entrant);
@@ -360,7 +356,6 @@ pub(crate) mod tests {
             block,
             point: "depth 1".to_string(),
             arm: arm.to_string(),
-            attempt: 1,
             seed: 1,
             swapped: block % 2 == 1,
             begun_ms: 0.0,
@@ -368,7 +363,6 @@ pub(crate) mod tests {
             boot_ms: Some(1.0),
             conditions: Conditions::default(),
             objections: Vec::new(),
-            counted: true,
             exit: Some("exit 0".to_string()),
             exit_clean: true,
             ending: Ending::Measured { load: Box::new(load) },
@@ -412,7 +406,6 @@ pub(crate) mod tests {
     fn every_slot_gets_a_result() {
         let outcome = play(&AtomicBool::new(false), |slot| Some(answer(slot)));
         assert_eq!(outcome.run.trials.len(), 48);
-        assert!(outcome.run.trials.iter().all(|trial| trial.counted));
         assert!(!outcome.interrupted);
     }
 
@@ -422,7 +415,8 @@ pub(crate) mod tests {
             let objections = vec!["foreign".to_string()];
             Some(Trial { objections, ..answer(slot) })
         });
-        assert_eq!(outcome.run.trials.iter().filter(|it| it.counted).count(), 48);
+        assert!(outcome.run.trials.iter().all(|it| !it.objections.is_empty()));
+        assert_eq!(outcome.run.trials.len(), 48);
     }
 
     #[test]

@@ -338,7 +338,8 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
             );
         }
         let row: Row = match serde_json::from_slice(&line).and_then(older::converted) {
-            Ok(row) => row,
+            Ok(Some(row)) => row,
+            Ok(None) => continue,
             Err(why) if !is_whole && why.is_eof() => break,
             Err(why) => {
                 anyhow::bail!("{}: expected a manifest or a trial of {SCHEMA}: {why}", place())

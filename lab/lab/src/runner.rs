@@ -243,9 +243,7 @@ impl Up {
 
     /// A run of which no more is known than that the server is ready.
     fn run(&self) -> Attempt {
-        let promises = self.server.promises.clone();
-        let seen = Observations { promises, ..Observations::default() };
-        Attempt { boot_ms: Some(self.boot_ms()), seen, ..Attempt::default() }
+        Attempt { boot_ms: Some(self.boot_ms()), ..Attempt::default() }
     }
 
     /// Opens idle connections and measures their memory.
@@ -271,11 +269,11 @@ impl Up {
 }
 
 impl Runner {
-    /// One slot with a separate server, for the `attempt`th time. `begun` is when the race began.
-    /// `None` if it was interrupted.
-    pub fn run(&self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
+    /// One slot with a separate server. `begun` is when the race began. `None` if it was
+    /// interrupted.
+    pub fn run(&self, slot: &Slot, begun: Instant) -> Option<Trial> {
         let start = Instant::now();
-        let dir = self.dir(&format!("trial-{}-{attempt}", slot.order));
+        let dir = self.dir(&format!("trial-{}", slot.order));
         let point = &self.plan.points[slot.point];
         let arm = &self.entrants[slot.entrant].at(point);
         let watch = Watch::start();
@@ -293,7 +291,6 @@ impl Runner {
             block: slot.block,
             point: point.name.clone(),
             arm: arm.name.clone(),
-            attempt,
             seed: slot.seed,
             swapped: slot.swapped,
             begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,
@@ -301,7 +298,6 @@ impl Runner {
             boot_ms: run.boot_ms,
             conditions,
             objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
-            counted: true,
             exit: run.exit,
             exit_clean: run.exit_clean,
             ending,
@@ -334,7 +330,7 @@ impl Trials for Runner {
             let point = &points[group[0].point];
             if !self.share_servers(point, point) {
                 for slot in group {
-                    trials.push(self.run(slot, 1, begun)?);
+                    trials.push(self.run(slot, begun)?);
                 }
                 continue;
             }

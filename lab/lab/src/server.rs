@@ -6,7 +6,6 @@
 //! process group of its own, so that Ctrl-C on the terminal reaches only the laboratory, which then
 //! stops its servers gracefully.
 
-use crate::observations::Promises;
 use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
@@ -210,8 +209,6 @@ pub struct Server {
     pub address: String,
     /// The process that its announcement names in its place, because it ran already.
     watched: Option<u32>,
-    /// Its words about its answers.
-    pub promises: Option<Promises>,
     /// The time from start to readiness.
     pub boot: Duration,
 }
@@ -222,9 +219,8 @@ pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The values of `{host}` and `{port}`.
 type Place = (IpAddr, Option<u16>);
 
-/// The words of a ready server: its address, the process that is watched in its place, and what it
-/// says of its answers.
-type Announced = (String, Option<u32>, Option<Promises>);
+/// The words of a ready server: its address, and the process that is watched in its place.
+type Announced = (String, Option<u32>);
 
 impl Server {
     /// The process whose tree's costs are the server's.
@@ -324,11 +320,11 @@ impl Server {
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
-            if let Some((address, watched, promises)) = ready(&process, place, free, &arm.ready)? {
+            if let Some((address, watched)) = ready(&process, place, free, &arm.ready)? {
                 process.is_told_port = is_named || address.ends_with(&format!(":{free}"));
                 let address = reachable(address, host)?;
                 let boot = begun.elapsed();
-                return Ok(Server { process, address, watched, promises, boot });
+                return Ok(Server { process, address, watched, boot });
             }
             if let Some(ended) = ended {
                 let words = process.complaint();
@@ -380,7 +376,7 @@ fn ready(
     free: u16,
     by: &Ready,
 ) -> Result<Option<Announced>, String> {
-    let at = |port| (SocketAddr::new(host, port).to_string(), None, None);
+    let at = |port| (SocketAddr::new(host, port).to_string(), None);
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
         let said = process.output().contains(text) || process.errors().contains(text);
@@ -393,8 +389,7 @@ fn ready(
     {
         let watched = json.get("watched").and_then(serde_json::Value::as_u64);
         let watched = watched.and_then(|pid| u32::try_from(pid).ok());
-        let promises = serde_json::from_value(json.clone()).ok();
-        return Ok(Some((address.to_string(), watched, promises)));
+        return Ok(Some((address.to_string(), watched)));
     }
     Ok(TcpStream::connect((host, port.unwrap_or(free))).ok().map(|_| at(port.unwrap_or(free))))
 }

@@ -38,8 +38,6 @@ pub struct Trial {
     pub point: String,
     /// Name of the arm.
     pub arm: String,
-    /// 1 for the first attempt at this slot; only the tuner and earlier versions try again.
-    pub attempt: u32,
     /// Seed of arrivals and mix, shared by the block.
     pub seed: u64,
     /// Whether server and generator had swapped cores.
@@ -54,8 +52,6 @@ pub struct Trial {
     pub conditions: Conditions,
     /// Gates that failed, as text; decided before the outcome is seen.
     pub objections: Vec<String>,
-    /// Whether this attempt is the slot's result.
-    pub counted: bool,
     /// How the server ended after TERM, if it had to be stopped.
     pub exit: Option<String>,
     /// The server ended by itself with status 0.
@@ -94,10 +90,10 @@ impl Trial {
         self.exit.as_deref()?.strip_prefix(DIED)
     }
 
-    /// The generator's report, if this attempt counts.
+    /// The generator's report, if there is one.
     pub fn result(&self) -> Option<&Load> {
         match &self.ending {
-            Ending::Measured { load } if self.counted => Some(load),
+            Ending::Measured { load } => Some(load),
             _ => None,
         }
     }

@@ -215,9 +215,7 @@ impl PointSummary {
 pub struct Summary {
     /// One for each load point.
     pub points: Vec<PointSummary>,
-    /// Attempts that were repeated.
-    pub repeated: u32,
-    /// Counted trials whose gates had failed.
+    /// Trials whose gates had failed.
     pub objected: u32,
     /// Wrong sums, lost replies and dead servers: each in one sentence.
     pub broken: Vec<String>,
@@ -239,7 +237,6 @@ pub fn analyse(run: &Run) -> Summary {
     let evidence = RaceEvidence::of(plan, &run.trials);
     let summary = |point: &LoadPoint| point_summary(plan, &run.trials, point, &evidence);
     let points: Vec<PointSummary> = plan.points.iter().map(summary).collect();
-    let counted = run.trials.iter().filter(|trial| trial.counted);
     let mut answer = answer::answer(plan, &run.trials, &evidence);
     answer.reasons = reasons(run, &answer);
     let broken = lamps::faults(&run.trials);
@@ -249,8 +246,7 @@ pub fn analyse(run: &Run) -> Summary {
         sweeps: sweep::sweeps(plan, &run.trials),
         family: evidence.family,
         points,
-        repeated: run.trials.iter().filter(|trial| !trial.counted).count() as u32,
-        objected: counted.filter(|trial| !trial.objections.is_empty()).count() as u32,
+        objected: run.trials.iter().filter(|it| !it.objections.is_empty()).count() as u32,
         broken,
     }
 }
@@ -285,8 +281,7 @@ fn point_summary(
 }
 
 fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmSummary {
-    let mine: Vec<&Trial> =
-        here.iter().copied().filter(|it| it.arm == name && it.counted).collect();
+    let mine: Vec<&Trial> = here.iter().copied().filter(|it| it.arm == name).collect();
     let loads: Vec<&Load> = mine.iter().filter_map(|trial| trial.result()).collect();
     let middle = |value: &dyn Fn(&Trial) -> Option<f64>| {
         median(&mine.iter().filter_map(|trial| value(trial)).collect::<Vec<_>>())

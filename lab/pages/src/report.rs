@@ -77,7 +77,6 @@ struct Record {
     settings: Vec<(String, String)>,
     arms: Vec<facts::ArmRow>,
     trials: Vec<facts::TrialRow>,
-    repeated: u32,
 }
 
 /// Makes the report of a run as one HTML page.
@@ -105,7 +104,7 @@ pub fn report_with(
 
 fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a> {
     let plan = &run.manifest.plan;
-    let counted = run.trials.iter().filter(|trial| trial.counted).count();
+    let trials = run.trials.len();
     let window = words::time(plan.window_ms as f64 * 1e6);
     let (numbers, more_numbers) = facts::all_numbers(run, summary);
     let shown = |text: &str| text.replace('`', "").replace(" %", "\u{a0}%");
@@ -121,7 +120,7 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             headline: shown(first),
             further: shown(rest.trim_start()),
             lamps: facts::lamps(run, summary),
-            size: format!("{} blocks, windows of {window}, {counted} trials", run.blocks()),
+            size: format!("{} blocks, windows of {window}, {trials} trials", run.blocks()),
             broken: &summary.broken,
         },
         findings: Findings {
@@ -151,7 +150,6 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             settings: run.manifest.host.settings.clone().into_iter().collect(),
             arms: facts::arms(run),
             trials: run.trials.iter().map(facts::trial_row).collect(),
-            repeated: summary.repeated,
         },
     }
 }

@@ -287,7 +287,7 @@ impl<'a> Machine<'a> {
                 seed,
                 swapped: block % 2 == 1,
             };
-            let trial = runner.run(&slot, attempt, self.begun)?;
+            let trial = runner.run(&slot, self.begun)?;
             let is_disturbed = !trial.objections.is_empty();
             let heat = Heat { is_disturbed, ..heat_of(&trial) };
             // A server that does not answer costs ten seconds; the next block asks it again.

@@ -46,7 +46,7 @@ impl Stage<'_> {
         }
         let summary = analyse(&outcome.run);
         summary.broken.iter().for_each(|text| self.doubt(text));
-        for trial in outcome.run.trials.iter().filter(|trial| trial.counted) {
+        for trial in &outcome.run.trials {
             self.quiet.counts(&trial.conditions);
         }
         Ok(Some(outcome.run))
@@ -89,7 +89,7 @@ fn tell(listener: &mut dyn super::Listener, event: RaceEvent<'_>) {
         RaceEvent::Begin(slot, arm, point) => {
             listener.begin(&format!("block {}, {point}, {arm}", slot.block + 1));
         }
-        RaceEvent::End(trial) if trial.counted => {
+        RaceEvent::End(trial) => {
             let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
             let result = match &trial.ending {
                 Ending::Measured { load } => {

@@ -15,7 +15,7 @@ impl Lines {
     /// Takes the next event.
     pub fn hear(&mut self, event: RaceEvent<'_>) {
         match event {
-            RaceEvent::Known(trial) => self.done += u32::from(trial.counted),
+            RaceEvent::Known(_) | RaceEvent::Skip(_) => self.done += 1,
             RaceEvent::News(text) => info!("{text}"),
             RaceEvent::Begin(slot, ..) => {
                 if self.block != Some(slot.block) {
@@ -25,9 +25,8 @@ impl Lines {
             }
             RaceEvent::End(trial) => {
                 tell(trial);
-                self.done += u32::from(trial.counted);
+                self.done += 1;
             }
-            RaceEvent::Skip(_) => self.done += 1,
             RaceEvent::Race(_) => {}
         }
     }
@@ -42,8 +41,7 @@ fn tell(trial: &Trial) {
                 eprintln!("MODEL CHECK FAILED: {place}: {}", check.detail);
             }
         }
-        Ending::Unavailable { reason } if trial.counted => eprintln!("{}: {reason}", trial.arm),
-        Ending::Failed { reason } if trial.counted => eprintln!("{place}: {reason}"),
-        Ending::Unavailable { .. } | Ending::Failed { .. } => {}
+        Ending::Unavailable { reason } => eprintln!("{}: {reason}", trial.arm),
+        Ending::Failed { reason } => eprintln!("{place}: {reason}"),
     }
 }

@@ -112,16 +112,12 @@ fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
 
 fn gauge(shot: &Snapshot) -> Gauge<'_> {
     let left = shot.left_ms.map_or(String::new(), |ms| format!(" · {} s left", ms / 1_000));
-    let repeated = match shot.repeated {
-        0 => String::new(),
-        n => format!(" · {n} repeated"),
-    };
     // A budget ends a race, not the number of its blocks.
     let of = match shot.is_budgeted {
         true => String::new(),
         false => format!(" of {} · {}/{}", shot.blocks, shot.done, shot.total),
     };
-    let label = format!("block {}{of}{repeated}{left} · {}", shot.block, shot.running);
+    let label = format!("block {}{of}{left} · {}", shot.block, shot.running);
     Gauge::default().ratio(shot.share.clamp(0.0, 1.0)).label(label).gauge_style(Color::Blue)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Their plans have no turns, and gates that say how often a disturbed trial was repeated. Read as
 //! a race of one window a server, they have the same trials in the same blocks, so the same
-//! analysis holds; attempts that were repeated do not count, as then.
+//! analysis holds; attempts that were repeated are left out, as they did not count then.
 
 use super::Row;
 use serde_json::Value;
@@ -10,12 +10,15 @@ use serde_json::Value;
 /// Settings that no race has any more.
 const GATES_GONE: [&str; 2] = ["attempts", "retry_share"];
 
-/// A row of any version.
-pub(super) fn converted(mut row: Value) -> Result<Row, serde_json::Error> {
+/// A row of any version; `None` for an attempt that was repeated.
+pub(super) fn converted(mut row: Value) -> Result<Option<Row>, serde_json::Error> {
+    if row["counted"] == false {
+        return Ok(None);
+    }
     if let Some(Value::Object(gates)) = row.pointer_mut("/plan/gates") {
         GATES_GONE.iter().for_each(|key| drop(gates.remove(*key)));
     }
-    serde_json::from_value(row)
+    serde_json::from_value(row).map(Some)
 }
 
 #[cfg(test)]

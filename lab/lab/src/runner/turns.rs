@@ -86,7 +86,6 @@ impl Runner {
                 block: slot.block,
                 point: point.name.clone(),
                 arm: self.entrants[slot.entrant].name.clone(),
-                attempt: 1,
                 seed: slot.seed,
                 swapped,
                 begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,
@@ -94,7 +93,6 @@ impl Runner {
                 boot_ms: end.and_then(|end| end.boot_ms),
                 conditions,
                 objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
-                counted: true,
                 exit: end.and_then(|end| end.exit.clone()),
                 exit_clean: end.is_some_and(|end| end.clean),
                 ending,
@@ -254,9 +252,8 @@ fn ended(
     if lost > 0 {
         return failed(format!("the server closed {lost} idle connections"));
     }
-    let (p99_ns, promises, warmed_ms) =
-        (*p99_ns, up.server.promises.clone(), Some(*warmed_ms).filter(|time| *time > 0));
-    let seen = Observations { cost, idle, p99_ns, warmed_ms, promises, ..Observations::default() };
+    let (p99_ns, warmed_ms) = (*p99_ns, Some(*warmed_ms).filter(|time| *time > 0));
+    let seen = Observations { cost, idle, p99_ns, warmed_ms, ..Observations::default() };
     (Ending::Measured { load: Box::new(load.clone()) }, seen)
 }
 

@@ -243,7 +243,7 @@ fn kernel_share(trials: &[Trial], cost: &CostAnswer) -> Option<f64> {
 }
 
 fn room(arm: &str, trials: &[Trial]) -> Option<Room> {
-    let mine = trials.iter().filter(|trial| trial.arm == arm && trial.counted);
+    let mine = trials.iter().filter(|trial| trial.arm == arm);
     let found: Vec<_> = mine.filter_map(|trial| trial.seen.idle.as_ref()).collect();
     let answered: Vec<f64> =
         found.iter().map(|it| f64::from(it.answered.unwrap_or(it.opened))).collect();

@@ -116,7 +116,7 @@ fn log_ratios(
 ) -> Vec<Option<f64>> {
     let logs = |arm: &str| {
         let mut logs = vec![None; blocks as usize];
-        for trial in here.iter().filter(|it| it.arm == arm && it.counted) {
+        for trial in here.iter().filter(|it| it.arm == arm) {
             let value = metric.in_trial(trial).filter(|value| *value > 0.0);
             logs[trial.block as usize] = value.map(f64::ln);
         }
@@ -128,7 +128,7 @@ fn log_ratios(
 /// The pairs (first, second) of each block in which both arms gave a result at one load point.
 pub fn paired(here: &[&Trial], first: &str, second: &str, metric: Metric) -> Vec<(f64, f64)> {
     let value = |name: &str, block: u32| {
-        let trial = here.iter().find(|it| it.arm == name && it.block == block && it.counted)?;
+        let trial = here.iter().find(|it| it.arm == name && it.block == block)?;
         metric.in_trial(trial)
     };
     let blocks = here.iter().map(|trial| trial.block + 1).max().unwrap_or(0);

@@ -104,7 +104,7 @@ fn place(x: f64, point: &LoadPoint, mine: &[&Trial], speeds: &[f64]) -> Place {
     Place {
         x,
         point: point.name.clone(),
-        offered_rps: middle(&|trial| trial.seen.offered_rps.filter(|_| trial.counted)),
+        offered_rps: middle(&|trial| trial.seen.offered_rps),
         throughput_rps: median(speeds),
         low_rps: range.map(|it| it.low),
         high_rps: range.map(|it| it.high),

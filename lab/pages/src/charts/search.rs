@@ -25,7 +25,7 @@ fn capacity(run: &Run, point: &str, at: usize) -> Option<Chart> {
         let mine: Vec<(u32, &Search)> = run
             .trials
             .iter()
-            .filter(|trial| trial.arm == arm.name && trial.point == point && trial.counted)
+            .filter(|trial| trial.arm == arm.name && trial.point == point)
             .filter_map(|trial| Some((trial.block, trial.seen.search.as_ref()?)))
             .collect();
         for (block, search) in &mine {

@@ -1,4 +1,4 @@
-//! All trials in the order of running, the repeated ones too, with the machine's noise beneath.
+//! All trials in the order of running, with the machine's noise beneath.
 
 use super::{Chart, chart, legend, look, short};
 use crate::words;
@@ -18,9 +18,10 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     }
     let mut data = Vec::new();
     for arm in plan.entrants() {
-        for counted in [true, false] {
-            let mine = run.trials.iter().filter(|it| it.arm == arm.name && it.counted == counted);
-            data.push(dots(plan, summary, &arm.name, counted, mine.collect()));
+        for is_quiet in [true, false] {
+            let mine = run.trials.iter().filter(|it| it.arm == arm.name);
+            let mine = mine.filter(|it| it.objections.is_empty() == is_quiet);
+            data.push(dots(plan, summary, &arm.name, is_quiet, mine.collect()));
         }
     }
     data.extend(noise(run));
@@ -35,8 +36,7 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
                    "rangemode": "tozero", "zeroline": false, "automargin": true, "nticks": 4},
     }});
     let caption = "Each mark is one trial against the median of its arm and load point: a race \
-        that drifts shows here. Crosses were repeated because a gate had failed. Stripes are \
-        blocks. Below: the share of the machine that went elsewhere.";
+        that drifts shows here. At crosses a gate of the machine failed. Stripes are blocks. Below: the share of the machine that went elsewhere.";
     let title = "Trials in the order of running".to_string();
     Some(chart("timeline", title, caption, 420, &figure, gates(run)))
 }
@@ -75,22 +75,21 @@ fn seconds(trial: &Trial) -> f64 {
     short((trial.begun_ms + trial.took_ms / 2.0) / 1e3)
 }
 
-fn dots(plan: &Plan, summary: &Summary, arm: &str, counted: bool, trials: Vec<&Trial>) -> Value {
+fn dots(plan: &Plan, summary: &Summary, arm: &str, is_quiet: bool, trials: Vec<&Trial>) -> Value {
     let look = look(plan, arm);
     let (mut x, mut y, mut texts) = (vec![], vec![], vec![]);
     for trial in trials {
         let Some(value) = off(summary, trial) else { continue };
         x.push(seconds(trial));
         y.push(short(value));
-        let state = if counted { "" } else { ", repeated" };
-        texts.push(format!("{arm}, {}, block {}{state}", trial.point, trial.block + 1));
+        texts.push(format!("{arm}, {}, block {}", trial.point, trial.block + 1));
     }
-    let symbol = if counted { look.symbol } else { "x-thin-open" };
+    let symbol = if is_quiet { look.symbol } else { "x-thin-open" };
     json!({
         "type": "scatter", "mode": "markers", "name": arm, "x": x, "y": y, "text": texts,
-        "legendgroup": arm, "showlegend": counted,
+        "legendgroup": arm, "showlegend": is_quiet,
         "marker": {"color": look.colour, "symbol": symbol, "size": 8,
-                   "line": {"width": if counted { 0 } else { 2 }, "color": look.colour}},
+                   "line": {"width": if is_quiet { 0 } else { 2 }, "color": look.colour}},
         "hovertemplate": "%{text}<br>%{y:+.1f} %<extra></extra>",
     })
 }

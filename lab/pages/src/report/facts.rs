@@ -2,8 +2,7 @@
 //!
 //! These parts answer whether a reader may believe the page. `lamps` sums up the race in five
 //! lights: answers, settled comparisons, noise, disturbed trials, size. `numbers` has all medians,
-//! `manifest` what is needed to repeat the run, and `trial_row` every attempt, the rejected ones
-//! with their reason. Columns and tables without data are left out.
+//! `manifest` what is needed to repeat the run, and `trial_row` every trial. Columns and tables without data are left out.
 
 use crate::words;
 use document::Table;
@@ -50,10 +49,9 @@ pub(super) struct ArmRow {
     program: String,
 }
 
-/// One attempt.
+/// One trial.
 #[derive(Serialize)]
 pub(super) struct TrialRow {
-    class: &'static str,
     values: Vec<String>,
     remark: String,
 }
@@ -78,10 +76,9 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
         light: if summary.objected > 0 { "amber" } else { "green" },
         term: "gate",
         name: "disturbed",
-        value: match (summary.repeated, summary.objected) {
-            (0, 0) => "no trial".to_string(),
-            (repeated, 0) => format!("{repeated} trials, all repeated"),
-            (repeated, kept) => format!("{} trials, {kept} of them kept", repeated + kept),
+        value: match summary.objected {
+            0 => "no trial".to_string(),
+            count => words::counted(count, "trial"),
         },
     });
     facts.push(Fact {
@@ -361,7 +358,7 @@ fn gates(run: &Run) -> String {
     )
 }
 
-/// One attempt as a row.
+/// One trial as a row.
 pub(super) fn trial_row(trial: &Trial) -> TrialRow {
     let percent = |share: Option<f64>| words::or_none(share, |it| format!("{:.1}", it * 100.0));
     let mut values = vec![
@@ -390,12 +387,8 @@ pub(super) fn trial_row(trial: &Trial) -> TrialRow {
         }
     }
     values.extend([percent(trial.conditions.foreign), percent(trial.conditions.steal)]);
-    if !trial.counted {
-        remarks.insert(0, "repeated".to_string());
-    }
     if let Some(exit) = trial.exit.as_ref().filter(|_| !trial.exit_clean) {
         remarks.push(format!("server: {exit}"));
     }
-    let class = if trial.counted { "" } else { "rejected" };
-    TrialRow { class, values, remark: remarks.join("; ") }
+    TrialRow { values, remark: remarks.join("; ") }
 }

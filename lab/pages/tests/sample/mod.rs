@@ -113,17 +113,13 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
         let name = &entrants[slot.entrant].name;
         let point = &plan.points[slot.point];
         let place = [u64::from(slot.order), u64::from(slot.block), slot.seed];
-        if slot.order % 37 == 11 {
-            let foreign = 0.09 + 0.02 * noise(rng);
-            trials.push(trial(rng, place, name, point, Some(foreign)));
-        }
-        trials.push(trial(rng, place, name, point, None));
+        let disturbed = (slot.order % 37 == 11).then(|| 0.09 + 0.02 * noise(rng));
+        trials.push(trial(rng, place, name, point, disturbed));
     }
     Run { manifest, trials, finished: true, ..Run::default() }
 }
 
-/// One attempt; `disturbed` is the share that other processes took, if the attempt is to be
-/// repeated.
+/// One trial; `disturbed` is the share that other processes took, if a gate failed.
 fn trial(
     rng: &mut Rng,
     [order, block, seed]: [u64; 3],
@@ -135,15 +131,14 @@ fn trial(
         .iter()
         .map(|share| format!("other processes took {:.1} % of the machine", share * 100.0))
         .collect();
-    let attempt = if disturbed.is_some() { 1 } else { 2 };
     let foreign = disturbed.unwrap_or(0.012 + 0.01 * noise(rng));
     let value = json!({
-        "order": order, "block": block, "point": point.name, "arm": arm, "attempt": attempt,
-        "seed": seed, "swapped": block % 2 == 1, "begun_ms": 900.0 * order as f64,
+        "order": order, "block": block, "point": point.name, "arm": arm, "seed": seed,
+        "swapped": block % 2 == 1, "begun_ms": 900.0 * order as f64,
         "took_ms": 870.0, "boot_ms": 3.0,
         "conditions": {"steal": 0.002 + 0.001 * noise(rng), "foreign": foreign,
                        "clock_step_ms": 0.0, "hiccup_ms": 1.0 + noise(rng), "retransmits": 0},
-        "objections": objections, "counted": disturbed.is_none(), "exit": "exit 0",
+        "objections": objections, "exit": "exit 0",
         "exit_clean": true, "ending": {"kind": "measured", "load": load(rng, arm, point)},
         "seen": seen(rng, arm, point),
     });

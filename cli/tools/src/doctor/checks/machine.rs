@@ -125,7 +125,7 @@ fn quiet(part: &mut Part, seen: &Conditions) {
         true => part.note(
             "other processes",
             share(seen.foreign),
-            "other processes are running: end them, or trials are repeated and then doubted",
+            "other processes are running: end them, or trials are doubted",
         ),
         false => part.good("other processes", share(seen.foreign)),
     }
