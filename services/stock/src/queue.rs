@@ -87,8 +87,7 @@ pub enum Unplaced {
 
 impl std::error::Error for Unplaced {}
 
-/// Values of `log`.
-const NONE: u32 = 0;
+/// Values of `log`; 0 without one.
 const OWN: u32 = 1;
 const COMMON: u32 = 2;
 
@@ -140,11 +139,6 @@ impl OrderQueue {
     /// Begins with tickets: the log of several nodes decides the orders. Before any worker exists.
     pub fn begin_tickets(&self) {
         self.log.store(COMMON, Release);
-    }
-
-    /// Whether a log belongs to the market.
-    pub fn is_logged(&self) -> bool {
-        self.log.load(Relaxed) != NONE
     }
 
     /// The last order that was placed, and the last durable one.
