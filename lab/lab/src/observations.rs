@@ -3,7 +3,6 @@
 //! A part is absent if the load point does not ask for it or the machine does not report it.
 //! Records of older programs have none of them.
 
-use crate::plan::Refusal;
 use serde::{Deserialize, Serialize};
 
 /// The laboratory's observations in one trial.
@@ -12,9 +11,6 @@ pub struct Observations {
     /// The sitting of a resumed race, from 0.
     #[serde(default)]
     pub sitting: u32,
-    /// The gates that failed, each with its figure; decided before the outcome is seen.
-    #[serde(default)]
-    pub refusals: Vec<Refusal>,
     /// Offered rate, requests per second; absent in a closed loop.
     pub offered_rps: Option<f64>,
     /// The resources that the server's process tree used under load, exact where there is a control

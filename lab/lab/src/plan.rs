@@ -8,7 +8,7 @@ mod family;
 mod gates;
 mod point;
 
-pub use gates::{Gate, Gates, Refusal};
+pub use gates::Gates;
 pub use point::{Arrivals, LoadPoint, Model, Rate};
 pub use stats::fnv1a;
 

@@ -23,7 +23,7 @@ use crate::machine::{Placement, Watch};
 use crate::observations::{Observations, TreeLife};
 use crate::plan::{Arm, LoadPoint, Model, Plan, Provision, Rate};
 use crate::server::{LOCALHOST, Server};
-use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, refusals};
+use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, objections};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -285,7 +285,6 @@ impl Runner {
         let conditions = watch.stop();
         let _ = fs::remove_dir_all(&dir);
         let ending = run.ending?;
-        let refused = refusals(&self.plan.gates, &conditions, point, &ending);
         Some(Trial {
             order: slot.order,
             block: slot.block,
@@ -297,11 +296,11 @@ impl Runner {
             took_ms: start.elapsed().as_secs_f64() * 1e3,
             boot_ms: run.boot_ms,
             conditions,
-            objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
+            objections: objections(&self.plan.gates, &conditions, point, &ending),
             exit: run.exit,
             exit_clean: run.exit_clean,
             ending,
-            seen: Observations { refusals: refused, ..run.seen },
+            seen: run.seen,
         })
     }
 

@@ -1,14 +1,14 @@
 //! One trial: a fresh server on one core, the generator on the other, one report.
 //!
 //! `/proc` and the state of the generator decide the environment's gates, never the generator's
-//! figures ([`refusals`]). [`Trials`] is the interface: the race only knows that something runs a
+//! figures ([`objections`]). [`Trials`] is the interface: the race only knows that something runs a
 //! slot and returns a [`Trial`], so tests can replace it. The real implementation is
 //! [`crate::runner::Runner`].
 
 mod gates;
 mod laws;
 
-pub use gates::refusals;
+pub use gates::objections;
 pub use laws::in_flight;
 
 use crate::block::Slot;

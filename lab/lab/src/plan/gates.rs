@@ -3,8 +3,8 @@
 //! A gate tests the machine, never the server: a condition that a slow server could cause is no
 //! gate. So CPU pressure is recorded but not gated (sixteen processes on one core *are* CPU
 //! pressure), retransmitted SYNs are excluded from the retransmissions (a full accept queue causes
-//! them), and a gate that cannot be read is unknown, never passed. One gate reads the report
-//! itself: [`Gate::Books`] tests for sums that contradict each other, which no server can cause.
+//! them), and a gate that cannot be read is unknown, never passed. One gate has no limit
+//! and reads the report itself: sums that contradict each other, which no server can cause.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,58 +42,4 @@ impl Default for Gates {
             retransmits_max: 0,
         }
     }
-}
-
-/// The limit that was exceeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gate {
-    /// Time taken by the hypervisor.
-    Steal,
-    /// Time taken by other processes.
-    Foreign,
-    /// The wall clock moved.
-    ClockStep,
-    /// A sleeping thread was woken late.
-    Hiccup,
-    /// Tasks waited for memory.
-    MemoryPressure,
-    /// Tasks waited for a disk.
-    IoPressure,
-    /// Segments were sent again.
-    Retransmits,
-    /// The generator gave no report.
-    Generator,
-    /// The report contradicts itself.
-    Books,
-}
-
-impl Gate {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Gate::Steal => "stolen time",
-            Gate::Foreign => "other processes",
-            Gate::ClockStep => "clock step",
-            Gate::Hiccup => "hiccup",
-            Gate::MemoryPressure => "memory pressure",
-            Gate::IoPressure => "disk pressure",
-            Gate::Retransmits => "retransmissions",
-            Gate::Generator => "generator failed",
-            Gate::Books => "books do not balance",
-        }
-    }
-}
-
-/// One limit that a trial exceeded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// The gate.
-    pub gate: Gate,
-    /// The measured value, in the unit of the gate's limit; absent for a generator that failed.
-    pub found: Option<f64>,
-    /// The limit.
-    pub limit: Option<f64>,
-    /// Both as text; [`crate::trial::Trial::objections`] has the same sentence.
-    pub text: String,
 }

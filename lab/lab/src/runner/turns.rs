@@ -10,7 +10,7 @@ use crate::idle::IdleSockets;
 use crate::machine::Watch;
 use crate::observations::{Idle, Observations};
 use crate::plan::Arm;
-use crate::trial::{DIED, Ending, Trial, refusals};
+use crate::trial::{DIED, Ending, Trial, objections};
 use crate::turns::{Played, Taken, Turns};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,6 @@ impl Runner {
             let Part { slot, begun: start, ending, seen } = part;
             let point = &self.plan.points[slot.point];
             let end = ends.iter().find(|end| end.entrant == slot.entrant);
-            let refused = refusals(&self.plan.gates, &conditions, point, &ending);
             let idle = silent.iter().find(|it| it.0 == slot.entrant && slot.point == last);
             Trial {
                 order: slot.order,
@@ -92,12 +91,11 @@ impl Runner {
                 took_ms: start.elapsed().as_secs_f64() * 1e3,
                 boot_ms: end.and_then(|end| end.boot_ms),
                 conditions,
-                objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
+                objections: objections(&self.plan.gates, &conditions, point, &ending),
                 exit: end.and_then(|end| end.exit.clone()),
                 exit_clean: end.is_some_and(|end| end.clean),
                 ending,
                 seen: Observations {
-                    refusals: refused,
                     idle: seen.idle.or(idle.map(|(_, idle)| idle.clone())),
                     ..seen
                 },

@@ -3,65 +3,54 @@
 use super::Ending;
 use super::laws;
 use crate::machine::Conditions;
-use crate::plan::{Gate, Gates, LoadPoint, Refusal};
+use crate::plan::{Gates, LoadPoint};
 
-/// The gates that a trial at `point` failed. They test only three properties of the outcome:
-/// whether the generator reported at all, whether it calls its own run invalid, and whether its
-/// sums agree with each other. An unknown value fails no gate, and is absent in the record.
-pub fn refusals(
+/// The gates that a trial at `point` failed, each in words with its figure. They test only three
+/// properties of the outcome: whether the generator reported at all, whether it calls its own run
+/// invalid, and whether its sums agree with each other. An unknown value fails no gate, and is
+/// absent in the record.
+pub fn objections(
     gates: &Gates,
     conditions: &Conditions,
     point: &LoadPoint,
     ending: &Ending,
-) -> Vec<Refusal> {
+) -> Vec<String> {
     let mut found = Vec::new();
-    let mut check = |gate: Gate, value: Option<f64>, limit: f64, text: &dyn Fn(f64) -> String| {
-        if let Some(value) = value.filter(|&value| value > limit) {
-            found.push(Refusal { gate, found: Some(value), limit: Some(limit), text: text(value) });
-        }
+    let mut check = |value: Option<f64>, limit: f64, text: &dyn Fn(f64) -> String| {
+        found.extend(value.filter(|&value| value > limit).map(text));
     };
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    check(Gate::Steal, conditions.steal, gates.steal_max, &|share| {
+    check(conditions.steal, gates.steal_max, &|share| {
         format!("the hypervisor took {} of the machine", percent(share))
     });
-    check(Gate::Foreign, conditions.foreign, gates.foreign_max, &|share| {
+    check(conditions.foreign, gates.foreign_max, &|share| {
         format!("other processes took {} of the machine", percent(share))
     });
-    let step = Some(conditions.clock_step_ms.abs());
-    check(Gate::ClockStep, step, gates.clock_step_ms_max, &|_| {
+    check(Some(conditions.clock_step_ms.abs()), gates.clock_step_ms_max, &|_| {
         format!("the wall clock moved by {:.0} ms", conditions.clock_step_ms)
     });
-    check(Gate::Hiccup, conditions.hiccup_ms, gates.hiccup_ms_max, &|ms| {
+    check(conditions.hiccup_ms, gates.hiccup_ms_max, &|ms| {
         format!("a sleeping thread was woken {ms:.0} ms late")
     });
-    check(Gate::MemoryPressure, conditions.memory_pressure, gates.memory_pressure_max, &|share| {
+    check(conditions.memory_pressure, gates.memory_pressure_max, &|share| {
         format!("tasks waited for memory in {} of the time", percent(share))
     });
-    check(Gate::IoPressure, conditions.io_pressure, gates.io_pressure_max, &|share| {
+    check(conditions.io_pressure, gates.io_pressure_max, &|share| {
         format!("tasks waited for a disk in {} of the time", percent(share))
     });
     // An overload exceeds the server's capacity on purpose.
     let again = conditions.retransmits.filter(|_| !point.is_overload()).map(|it| it as f64);
-    check(Gate::Retransmits, again, gates.retransmits_max as f64, &|count| {
+    check(again, gates.retransmits_max as f64, &|count| {
         format!("{count:.0} TCP segments were sent again")
     });
-    if let Ending::Failed { reason } = ending {
-        let text = format!("the generator failed: {reason}");
-        found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
-    }
-    if let Ending::Measured { load } = ending
-        && let Some(why) = load.invalid()
-    {
-        let text = format!("the generator calls its run invalid: {why}");
-        found.push(Refusal { gate: Gate::Generator, found: None, limit: None, text });
-    }
-    if let Ending::Measured { load } = ending {
-        found.extend(laws::broken(load).into_iter().map(|law| Refusal {
-            gate: Gate::Books,
-            found: Some(law.found),
-            limit: Some(law.limit),
-            text: law.text,
-        }));
+    match ending {
+        Ending::Failed { reason } => found.push(format!("the generator failed: {reason}")),
+        Ending::Measured { load } => {
+            let invalid = load.invalid();
+            found.extend(invalid.map(|why| format!("the generator calls its run invalid: {why}")));
+            found.extend(laws::broken(load));
+        }
+        Ending::Unavailable { .. } => {}
     }
     found
 }
@@ -89,8 +78,7 @@ mod tests {
         };
         let closed = LoadPoint::default();
         let texts = |point: &LoadPoint| -> Vec<String> {
-            let found = refusals(&Gates::default(), &conditions, point, &ending);
-            found.into_iter().map(|refusal| refusal.text).collect()
+            objections(&Gates::default(), &conditions, point, &ending)
         };
         let want = [
             "the hypervisor took 2.0 % of the machine",
@@ -110,7 +98,7 @@ mod tests {
     fn what_is_unknown_fails_nothing() {
         let ending = Ending::Unavailable { reason: String::new() };
         let point = LoadPoint::default();
-        let found = refusals(&Gates::default(), &Conditions::default(), &point, &ending);
-        assert_eq!(found, []);
+        let found = objections(&Gates::default(), &Conditions::default(), &point, &ending);
+        assert!(found.is_empty(), "{found:?}");
     }
 }

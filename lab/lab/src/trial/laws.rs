@@ -17,14 +17,6 @@ const SLACK: f64 = 0.02;
 /// Requests that may be counted on either side of the window's ends.
 const EDGE: f64 = 2.0;
 
-/// A law that a report breaks.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Broken {
-    pub(super) found: f64,
-    pub(super) limit: f64,
-    pub(super) text: String,
-}
-
 /// The mean number of requests in flight by Little's law, and the possible number. `None` for open
 /// runs, whose number of places is no limit, and if the generator does not report it.
 pub fn in_flight(load: &Load) -> Option<(f64, f64)> {
@@ -33,7 +25,7 @@ pub fn in_flight(load: &Load) -> Option<(f64, f64)> {
 }
 
 /// The laws that a report breaks; a value that it lacks breaks none.
-pub(super) fn broken(load: &Load) -> Vec<Broken> {
+pub(super) fn broken(load: &Load) -> Vec<String> {
     [little(load), edges(load), flow(load), rate(load)].into_iter().flatten().collect()
 }
 
@@ -44,68 +36,60 @@ fn places(load: &Load) -> Option<f64> {
 }
 
 /// The time that all requests of the window spent in flight must fit into the places.
-fn little(load: &Load) -> Option<Broken> {
+fn little(load: &Load) -> Option<String> {
     let (places, window_ns) = (places(load)?, load.window_ns as f64);
     let spent_ns = load.service.count as f64 * load.service.mean_ns?;
     let room_ns = places * (window_ns + load.service.max_ns?);
     let (found, limit) = (spent_ns / window_ns.max(1.0), room_ns / window_ns.max(1.0));
-    (found > limit * (1.0 + SLACK)).then(|| Broken {
-        found,
-        limit,
-        text: format!(
+    (found > limit * (1.0 + SLACK)).then(|| {
+        format!(
             "Little's law is broken: {found:.1} requests in flight on average where {limit:.1} \
              are possible"
-        ),
+        )
     })
 }
 
 /// In a closed loop, replies in the window and requests of the window differ by at most those in
 /// flight at its ends.
-fn edges(load: &Load) -> Option<Broken> {
+fn edges(load: &Load) -> Option<String> {
     let places = places(load)? + EDGE;
     let apart = (load.requests as f64 - load.service.count as f64).abs();
     let limit = places + load.failed.unwrap_or(0) as f64;
-    (load.service.count > 0 && apart > limit).then(|| Broken {
-        found: apart,
-        limit,
-        text: format!(
+    (load.service.count > 0 && apart > limit).then(|| {
+        format!(
             "the flow does not balance: {} replies in the window, {} requests with a time, and \
              only {limit:.0} can lie across its ends",
             load.requests, load.service.count
-        ),
+        )
     })
 }
 
 /// In an open run, every due request was answered, failed, or is still unanswered.
-fn flow(load: &Load) -> Option<Broken> {
+fn flow(load: &Load) -> Option<String> {
     let (arrived, failed) = (load.arrived? as f64, load.failed? as f64);
     if load.model != "open" {
         return None;
     }
     let known = load.response.count as f64 + failed;
     let (least, most) = (known - EDGE, known + load.censored as f64 + EDGE);
-    (!(least..=most).contains(&arrived)).then(|| Broken {
-        found: arrived,
-        limit: if arrived < least { least } else { most },
-        text: format!(
+    (!(least..=most).contains(&arrived)).then(|| {
+        format!(
             "the flow does not balance: {arrived} requests were due, {} were answered, {failed} \
              failed, {} are unanswered",
             load.response.count, load.censored
-        ),
+        )
     })
 }
 
 /// The rate must be the number of replies divided by the window.
-fn rate(load: &Load) -> Option<Broken> {
+fn rate(load: &Load) -> Option<String> {
     let limit = load.requests as f64 * 1e9 / load.window_ns as f64;
     let apart = (load.throughput_rps - limit).abs();
-    (load.window_ns > 0 && load.requests > 0 && apart > limit * SLACK).then(|| Broken {
-        found: load.throughput_rps,
-        limit,
-        text: format!(
+    (load.window_ns > 0 && load.requests > 0 && apart > limit * SLACK).then(|| {
+        format!(
             "{} requests/s were reported, {} replies in the window are {limit:.0}",
             load.throughput_rps, load.requests
-        ),
+        )
     })
 }
 
@@ -125,8 +109,7 @@ mod tests {
     }
 
     fn check(change: impl Fn(&mut serde_json::Value), want: &[&str]) {
-        let found = broken(&load(change));
-        let texts: Vec<&str> = found.iter().map(|it| it.text.as_str()).collect();
+        let texts = broken(&load(change));
         let fits = texts.len() == want.len() && texts.iter().zip(want).all(|(f, w)| f.contains(w));
         assert!(fits, "expected {want:?}, found {texts:?}");
     }
