@@ -36,7 +36,8 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
                    "rangemode": "tozero", "zeroline": false, "automargin": true, "nticks": 4},
     }});
     let caption = "Each mark is one trial against the median of its arm and load point: a race \
-        that drifts shows here. At crosses a gate of the machine failed. Stripes are blocks. Below: the share of the machine that went elsewhere.";
+        that drifts shows here. At crosses a gate of the machine failed. Stripes are blocks. \
+        Below: the share of the machine that went elsewhere.";
     let title = "Trials in the order of running".to_string();
     Some(chart("timeline", title, caption, 420, &figure, gates(run)))
 }

@@ -2,7 +2,8 @@
 //!
 //! These parts answer whether a reader may believe the page. `lamps` sums up the race in five
 //! lights: answers, settled comparisons, noise, disturbed trials, size. `numbers` has all medians,
-//! `manifest` what is needed to repeat the run, and `trial_row` every trial. Columns and tables without data are left out.
+//! `manifest` what is needed to repeat the run, and `trial_row` every trial. Columns and tables
+//! without data are left out.
 
 use crate::words;
 use document::Table;
