@@ -6,7 +6,7 @@
 //! to come once more: then its last counts are those of the report.
 
 use language::info;
-use load::snapshot::{Board, Phase, Snapshot};
+use load::snapshot::{Board, Snapshot};
 use meter::Spectrum;
 use server::admin::{Exposition, Labels};
 use std::collections::BTreeMap;
@@ -198,12 +198,8 @@ impl LoadTotals {
         out.gauges("load_connections", help, sum(|it| it.connections as u64));
         out.gauges("load_outstanding", "Unanswered requests", sum(|it| it.outstanding));
         let phase = self.last.values().map(|it| it.phase).min().unwrap_or_default();
-        let phase = match phase {
-            Phase::Warmup => "warmup",
-            Phase::Window => "window",
-            Phase::Drain => "drain",
-        };
-        out.gauges("load_phase", "The phase of the run", vec![row("phase", phase.to_owned(), 1)]);
+        let phase = phase.name().to_owned();
+        out.gauges("load_phase", "The phase of the run", vec![row("phase", phase, 1)]);
         out.text()
     }
 }

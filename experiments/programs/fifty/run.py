@@ -45,7 +45,7 @@ def plan():
              ('nginx', 'gzip', nginx + '""', nginx + '"gzip on; gzip_types text/plain; gzip_comp_level 6;"',
               ['/page.txt', '--load', "-H 'Accept-Encoding: gzip'"], COST),
              ('nginx', '2 % answered 503', nginx + '""', nginx + f'"{broken}"', ['/page.txt'], BROKEN)]
-    apache = 'sh apache.sh {port} '
+    apache = 'sh apache.sh {port} event "MaxKeepAliveRequests 0" '
     rows += [('Apache', 'none', apache + '""', apache + '""', ['/page.txt'], TWIN),
              ('Apache', 'none, again', apache + '""', apache + '""', ['/page.txt', '--seed', '7'], TWIN),
              ('Apache', 'deflate', apache + '""', apache + '"SetOutputFilter DEFLATE"',

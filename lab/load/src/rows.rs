@@ -194,11 +194,7 @@ impl Names {
             (_, None) => Default::default(),
         };
         let seconds = (self.offset + done.ns()) / 1_000_000_000;
-        let phase = match row.phase {
-            Phase::Warmup => "warmup",
-            Phase::Window => "window",
-            Phase::Drain => "drain",
-        };
+        let phase = row.phase.name();
         write!(out, "http_req_duration,{seconds},{:.6},,{error},{code},", ms(sent))?;
         write!(out, "{},,{method},{name},{},{phase},,", row.is_right, self.proto)?;
         writeln!(out, "{},,,{url},response_ms={:.6},", row.status, ms(due))

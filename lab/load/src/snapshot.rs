@@ -29,6 +29,17 @@ pub enum Phase {
     Drain,
 }
 
+impl Phase {
+    /// Its name in files and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Warmup => "warmup",
+            Phase::Window => "window",
+            Phase::Drain => "drain",
+        }
+    }
+}
+
 /// The events in a thread since its last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {

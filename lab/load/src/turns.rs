@@ -29,7 +29,7 @@ const SETTLE: Duration = Duration::from_millis(1);
 
 /// A server warms up as long as a part of its warm-up costs less CPU time per request than this
 /// share of the part before it: a JIT compiles what runs. Parts double while they are too short.
-const STILL_WARMING: f64 = 0.8;
+pub const STILL_WARMING: f64 = 0.8;
 /// No further part begins after this time. The laboratory allows for it.
 const WARM_MAX: Duration = Duration::from_secs(3);
 /// Fewer requests say nothing about their cost.

@@ -24,12 +24,18 @@ struct Web {
 
 impl Web {
     fn open(behaviour: ServerBehaviour) -> Self {
+        Self::open_noting(behaviour, |_| {})
+    }
+
+    /// The same, with a function that is called for each connection.
+    fn open_noting(behaviour: ServerBehaviour, note: fn(&TcpStream)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
         thread::spawn(move || {
             while let Ok((socket, _)) = listener.accept() {
+                note(&socket);
                 let count = Arc::clone(&count);
                 thread::spawn(move || talk(socket, behaviour, &count));
             }
@@ -133,18 +139,10 @@ static OTHERS: Mutex<Vec<TcpStream>> = Mutex::new(Vec::new());
 
 #[test]
 fn a_server_may_leave_connections_while_others_have_their_turn() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    let requests = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&requests);
-    thread::spawn(move || {
-        while let Ok((socket, _)) = listener.accept() {
-            OTHERS.lock().expect("no panic").push(socket.try_clone().expect("a descriptor"));
-            let count = Arc::clone(&count);
-            thread::spawn(move || talk(socket, |_| (sized("hello", ""), false), &count));
-        }
+    let hello: ServerBehaviour = |_| (sized("hello", ""), false);
+    let first = Web::open_noting(hello, |socket| {
+        OTHERS.lock().expect("no panic").push(socket.try_clone().expect("a descriptor"));
     });
-    let first = Web { address, requests };
     let second = Web::open(|_| {
         let left = std::mem::take(&mut *OTHERS.lock().expect("no panic"));
         left.iter().for_each(|socket| drop(socket.shutdown(std::net::Shutdown::Both)));

@@ -84,7 +84,7 @@ pub enum Wait {
     /// Threads of which one waits for the next ready connection and then serves it, while another
     /// waits.
     Leader,
-    /// Stages with threads of their own and bounded queues between them: read, step, write.
+    /// Stages with separate threads and bounded queues between them: read, step, write.
     Staged,
     /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
     Port,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lab::idle::IdleSockets;
 use load::model::Model;
+use load::turns::STILL_WARMING;
 use load::work::Think;
 use load::{Plan, Report};
 use stats::words;
@@ -13,10 +14,7 @@ use crate::stand::Stand;
 
 /// Connections that load a server to saturation.
 const MANY: usize = 32;
-/// A server is warm when a load costs more than this share of the one before it: a JIT compiles
-/// what runs.
-const STILL_WARMING: f64 = 0.8;
-/// The most loads until it is.
+/// The most loads until a server is warm.
 const WARM_MAX: u32 = 5;
 /// Idle connections that are weighed, after others that fill what a server touches once.
 const WEIGHED: [u32; 2] = [100, 400];
@@ -53,25 +51,30 @@ fn cpu(report: &Report) -> Result<f64, String> {
     server.cpu_ns_per_request.ok_or_else(|| "no request was answered".to_owned())
 }
 
-/// A load of many clients, once it grows no cheaper, and its page faults per request.
+/// A load of many clients and its page faults per request.
 fn full(stand: &Stand) -> Result<(Report, f64), String> {
-    let mut last = f64::INFINITY;
-    for left in (0..WARM_MAX).rev() {
-        let before = faults(stand);
-        let report = closed(stand, MANY, None)?;
-        let cost = cpu(&report)?;
-        if left == 0 || cost > last * STILL_WARMING {
-            let faults = faults(stand).saturating_sub(before) as f64;
-            let each = faults / report.requests_total.max(1) as f64;
-            return Ok((report, each));
+    let before = faults(stand);
+    let report = closed(stand, MANY, None)?;
+    let faults = faults(stand).saturating_sub(before) as f64 / report.requests_total.max(1) as f64;
+    Ok((report, faults))
+}
+
+/// The same, once it grows no cheaper: a JIT compiles what runs.
+fn warm(stand: &Stand) -> Result<(Report, f64), String> {
+    let mut last = full(stand)?;
+    for _ in 1..WARM_MAX {
+        let next = full(stand)?;
+        let is_warm = cpu(&next.0)? > cpu(&last.0)? * STILL_WARMING;
+        last = next;
+        if is_warm {
+            break;
         }
-        last = cost;
     }
-    Err("no request was answered".to_owned())
+    Ok(last)
 }
 
 pub(super) fn request(stand: &mut Stand) -> Result<Finding, String> {
-    let (full, faults) = full(stand)?;
+    let (full, faults) = warm(stand)?;
     let alone = closed(stand, 1, None)?;
     let (one, many) = (cpu(&alone)?, cpu(&full)?);
     let switches = |report: &Report| {

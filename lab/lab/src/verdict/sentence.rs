@@ -329,7 +329,7 @@ fn families(plan: &Plan, costs: &[&CostAnswer]) -> Option<String> {
     let words: Vec<String> = words.collect();
     let is_crowded = costs.iter().any(|cost| cost.cheapest().count() > NAMES_MAX);
     (is_crowded && words.len() > 1)
-        .then(|| format!("by family, in times the cheapest: {}", words.join(", ")))
+        .then(|| format!("by family, CPU time as a multiple of the cheapest: {}", words.join(", ")))
 }
 
 /// The kernel's share in the CPU time of the cheapest.
@@ -387,8 +387,8 @@ mod tests {
             ..Arm::default()
         };
         let plan = Plan { arms: arms.map(arm).to_vec(), ..Plan::default() };
-        let words =
-            "by family, in times the cheapest: event loops 1.00 to 1.04, tasks 1.04, threads 1.50";
+        let words = "by family, CPU time as a multiple of the cheapest: event loops 1.00 to 1.04, tasks \
+             1.04, threads 1.50";
         assert_eq!(families(&plan, &[&cost]).as_deref(), Some(words));
         cost.ranks[1].costlier = true;
         assert_eq!(families(&plan, &[&cost]), None, "four can be named");

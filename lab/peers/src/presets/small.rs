@@ -81,7 +81,7 @@ pub(super) fn node(site: &Site<'_>) -> Result<Arm> {
     tool("node")?;
     let source = written(site.cache, "market.mjs", NODE)?;
     let command = words(&["node", &source.display().to_string(), "{port}", "{dir}/stock.txt"]);
-    Ok(stock(command, "the market in Node, one event loop; cold in a short race".to_string()))
+    Ok(stock(command, "the market in Node, one event loop".to_string()))
 }
 
 /// The market in Java, compiled once for each version of its source.
@@ -94,7 +94,7 @@ pub(super) fn java(site: &Site<'_>) -> Result<Arm> {
     })?;
     let classes = classes.display().to_string();
     let command = words(&["java", "-cp", &classes, "Market", "{port}", "{dir}/stock.txt"]);
-    let note = "the market in Java, a virtual thread for each connection; cold in a short race";
+    let note = "the market in Java, a virtual thread for each connection";
     Ok(stock(command, note.to_string()))
 }
 

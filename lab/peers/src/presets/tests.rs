@@ -118,7 +118,7 @@ fn markets_in_other_languages_answer_as_ours_does() {
             Ok(arm) => arm,
             Err(why) => {
                 assert!(why.to_string().ends_with("or leave this arm out"), "{why:#}");
-                eprintln!("skipped: {name} is not installed");
+                eprintln!("skipped: {name}: {why:#}");
                 continue;
             }
         };

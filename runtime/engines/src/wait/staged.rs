@@ -1,7 +1,7 @@
 //! Stages with queues between them: SEDA (Welsh, Culler, Brewer, *SEDA: An Architecture for
 //! Well-Conditioned, Scalable Internet Services*, SOSP 2001).
 //!
-//! A request passes three stages, each with threads of its own. *Read* waits at one epoll for all
+//! A request passes three stages, each with separate threads. *Read* waits at one epoll for all
 //! connections and accepts; it receives what has come, and queues the session with its input.
 //! *Step* feeds the input and runs the service and its jobs. *Write* sends, and arms the
 //! descriptor again (`EPOLLONESHOT`). A session is in one place at a time, the epoll, a queue or
