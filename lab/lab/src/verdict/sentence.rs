@@ -387,8 +387,8 @@ mod tests {
             ..Arm::default()
         };
         let plan = Plan { arms: arms.map(arm).to_vec(), ..Plan::default() };
-        let words = "by family, CPU time as a multiple of the cheapest: event loops 1.00 to 1.04, tasks \
-             1.04, threads 1.50";
+        let words = "by family, CPU time as a multiple of the cheapest: event loops 1.00 to 1.04, \
+                     tasks 1.04, threads 1.50";
         assert_eq!(families(&plan, &[&cost]).as_deref(), Some(words));
         cost.ranks[1].costlier = true;
         assert_eq!(families(&plan, &[&cost]), None, "four can be named");
