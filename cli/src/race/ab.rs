@@ -258,7 +258,7 @@ fn arm(
     match how.or(own_url) {
         Some(url) if !url.starts_with('/') => arm.target = target(url)?,
         path => {
-            let Protocol { name: spoken, target, load } = asked(&arm, files, args.boot)?;
+            let Protocol { name: spoken, target, load, is_bare } = asked(&arm, files, args.boot)?;
             info!("{name} speaks {spoken}");
             if !args.load.iter().any(|flags| flags.contains("--cacert")) {
                 arm.load.extend(load.iter().map(ToString::to_string));
@@ -268,6 +268,10 @@ fn arm(
                     format!("{}{path}", target.trim_end_matches('/'))
                 }
                 Some(path) => bail!("expected an HTTP server for the path {path}, found {spoken}"),
+                None if is_bare => bail!(
+                    "{name} has no page at `/` (404); name a path as the last argument, such as \
+                     /index.html"
+                ),
                 None => target.to_string(),
             };
         }
@@ -348,7 +352,11 @@ fn target(url: &str) -> Result<String> {
     Ok(format!("{scheme}://{{address}}{path}"))
 }
 
-fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Protocol> {
+/// Starts the arm once and finds out which protocol it speaks.
+///
+/// # Errors
+/// The server does not start within `boot`, or speaks no protocol of the generator.
+pub(super) fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Protocol> {
     let room = room("roundhouse-ab")?;
     let arm = Arm { files: files.to_vec(), ..arm.clone() };
     let (started, waiting) = mpsc::channel::<()>();

@@ -1,9 +1,18 @@
 //! A race of a user's service: the program on one engine after another.
 
-use anyhow::Result;
+use super::ab;
+use anyhow::{Result, anyhow, bail};
 use engines::PRESETS;
 use lab::command::split;
 use lab::file::ArmSpec;
+use lab::plan::Arm;
+use language::info;
+use std::time::Duration;
+
+/// The engines of a service for which none are named: one of each family.
+const USUAL: [&str; 4] = ["epoll", "reactor", "prefork", "uring"];
+/// The time that a service may take to start before it is asked for its protocol.
+const BOOT: Duration = Duration::from_secs(5);
 
 /// The service, its engines and its load.
 #[derive(clap::Args)]
@@ -11,14 +20,14 @@ use lab::file::ArmSpec;
 pub struct Own {
     /// The command of a program made with the library `roundhouse`; each arm adds `--engine NAME
     /// --host ADDRESS --port 0`
-    #[arg(long, value_name = "COMMAND", requires = "target")]
+    #[arg(long, value_name = "COMMAND")]
     #[arg(conflicts_with_all = ["what", "arms", "framing", "data", "mix"])]
     pub service: Option<String>,
-    /// Engines for --service, or `all`
-    #[arg(long, value_delimiter = ',', value_name = "NAME,…", requires = "service")]
-    #[arg(default_value = "epoll,reactor,prefork,uring")]
-    engines: Vec<String>,
+    /// Engines to race, or `all` [default for --service: epoll,reactor,prefork,uring]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", conflicts_with = "arms")]
+    pub engines: Vec<String>,
     /// Where and how the generator asks: line://{address}, http://{address}/PATH, echo://{address}
+    /// [default: the protocol that the service is found to speak]
     #[arg(long, value_name = "URL", requires = "service")]
     target: Option<String>,
     /// The request for a target line://, with escapes \r \n \t \0 \xHH
@@ -31,24 +40,53 @@ pub struct Own {
 }
 
 impl Own {
-    /// The arms of the service; none without one.
+    /// The arms of the service, or of the engines on the service of the race; none if neither is
+    /// named.
     ///
     /// # Errors
-    /// An engine that does not exist, or flags with an open quote.
+    /// An engine that does not exist, flags with an open quote, or a service that does not start or
+    /// whose protocol stays unknown.
     pub fn arms(&self) -> Result<Vec<ArmSpec>> {
-        let Some(command) = &self.service else { return Ok(Vec::new()) };
         let all = self.engines == ["all"];
-        let names = PRESETS.iter().map(|preset| preset.name.to_owned());
-        let names = if all { names.collect() } else { self.engines.clone() };
+        let names: Vec<&str> = match (&self.service, &self.engines[..]) {
+            (_, _) if all => PRESETS.iter().map(|preset| preset.name).collect(),
+            (Some(_), []) => USUAL.to_vec(),
+            (_, engines) => engines.iter().map(String::as_str).collect(),
+        };
+        names.iter().try_for_each(|name| super::plan::known(name))?;
+        let Some(command) = &self.service else {
+            return Ok(names.into_iter().map(peers::by_name).collect());
+        };
+        let command = |name: &str| format!("{command} --engine {name} --host {{host}} --port 0");
         let mut load =
             split(self.load.as_deref().unwrap_or_default()).map_err(anyhow::Error::msg)?;
-        load.extend(self.request.iter().flat_map(|text| ["--request".to_owned(), text.clone()]));
-        let arm = |name: String| {
-            super::plan::known(&name)?;
-            let command = Some(format!("{command} --engine {name} --host {{host}} --port 0"));
-            let (target, load) = (self.target.clone(), load.clone());
-            Ok(ArmSpec { name, command, target, load, ..ArmSpec::default() })
+        let target = match (&self.target, names.first()) {
+            (None, Some(name)) => {
+                let command = split(&command(name)).map_err(|why| anyhow!(why))?;
+                let arm = Arm { name: "the service".to_owned(), command, ..Arm::default() };
+                let found = ab::asked(&arm, &[], BOOT)?;
+                info!("the service speaks {}", found.name);
+                if found.is_bare {
+                    bail!(
+                        "the service has no page at `/` (404); name one, such as --target \
+                         'http://{{address}}/PATH'"
+                    );
+                }
+                if self.request.is_none() {
+                    load.extend(found.load.iter().map(ToString::to_string));
+                }
+                Some(found.target.to_owned())
+            }
+            (target, _) => target.clone(),
         };
-        names.into_iter().map(arm).collect()
+        load.extend(self.request.iter().flat_map(|text| ["--request".to_owned(), text.clone()]));
+        let arm = |name: &str| ArmSpec {
+            name: name.to_owned(),
+            command: Some(command(name)),
+            target: target.clone(),
+            load: load.clone(),
+            ..ArmSpec::default()
+        };
+        Ok(names.into_iter().map(arm).collect())
     }
 }

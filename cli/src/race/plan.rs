@@ -83,6 +83,7 @@ fn without_effect(args: &Args) -> Option<&'static str> {
     let is_record = has_ending(&args.what, "jsonl");
     let of_record = [
         ("--arms", args.arms.is_some()),
+        ("--engines", !args.own.engines.is_empty()),
         ("--arm", !args.arm.is_empty()),
         ("--framing", !args.framing.is_empty()),
         ("--data", args.sizes.data.is_some()),

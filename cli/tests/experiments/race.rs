@@ -56,6 +56,11 @@ fn a_service_of_ones_own_is_raced_on_its_engines() {
     }
     assert!(room.text("report.html").contains("best: epoll or thread?"));
     room.run(&[&own[..], &["--engines", "epol"]].concat()).exits(2).says("did you mean epoll?");
+    // Its protocol is found out; without a service the engines are raced on the market.
+    let asked = room.run(&["race", "--service", &service, "--dry-run"]).success();
+    asked.says("the service speaks the stock market");
+    let engines = room.run(&["race", "--engines", "poll", "--dry-run"]).success().out;
+    assert!(engines.contains("serve stock") && engines.contains("--engine poll"), "{engines}");
 
     // The program itself starts the race.
     let Some(hello) = testkit::example("hello") else { return };

@@ -44,7 +44,7 @@ impl Speech {
     /// Finds out how the server is asked, and asks once.
     pub(crate) fn of(subject: &Subject, at: SocketAddr) -> Result<Speech, String> {
         let (how, name) = match &subject.url {
-            Some(url) => (Protocol { name: "", target: "", load: &[] }, url.clone()),
+            Some(url) => (Protocol::default(), url.clone()),
             None => match probe::protocol(&at.to_string()) {
                 Ok(protocol) => (protocol.clone(), protocol.target.to_owned()),
                 Err(_) => return Ok(Speech::plain()),

@@ -15,7 +15,7 @@ const HEAD: &[u8] = b"HEAD / HTTP/1.0\r\n\r\n";
 const HELLO: &[u8] = &[22, 3, 1, 0, 4, 1, 0, 0, 0];
 
 /// A protocol that the load generator speaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protocol {
     /// Its name for people.
     pub name: &'static str,
@@ -23,27 +23,34 @@ pub struct Protocol {
     pub target: &'static str,
     /// Further arguments of the generator.
     pub load: &'static [&'static str],
+    /// Whether a web server has nothing at `/` (404).
+    pub is_bare: bool,
 }
 
-const HTTP: Protocol = Protocol { name: "HTTP", target: "http://{address}/", load: &[] };
+const HTTP: Protocol =
+    Protocol { name: "HTTP", target: "http://{address}/", load: &[], is_bare: false };
 /// A server is asked by its address, which few certificates name.
 const HTTPS: Protocol = Protocol {
     name: "TLS, taken for HTTPS; its certificate is not checked",
     target: "https://{address}/",
     load: &["--insecure"],
+    ..HTTP
 };
 const REDIS: Protocol = Protocol {
     name: "redis, by PING",
     target: "line://{address}",
     load: &["--request", "PING\\r\\n", "--expect-prefix", "+PONG"],
+    ..HTTP
 };
-const STOCK: Protocol =
-    Protocol { name: "the stock market", target: "stock://{address}", load: &[] };
-const ECHO: Protocol = Protocol {
-    name: "lines that come back",
+const STOCK: Protocol = Protocol { name: "the stock market", target: "stock://{address}", ..HTTP };
+const LINES: Protocol = Protocol {
+    name: "lines; each request is `ping`",
     target: "line://{address}",
     load: &["--request", "ping"],
+    ..HTTP
 };
+/// Words of a line that refuses a request.
+const REFUSALS: [&str; 5] = ["err", "unknown", "invalid", "expected", "usage"];
 
 /// Asks the server at `address` (HOST:PORT) which protocol it speaks.
 ///
@@ -64,7 +71,8 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
         ));
     }
     if head.starts_with(b"HTTP/") {
-        return Ok(HTTP);
+        let is_bare = head.get(9..12) == Some(&b"404"[..]);
+        return Ok(Protocol { is_bare, ..HTTP });
     }
     if head.starts_with(b"-ERR") || head.starts_with(b"-NOAUTH") {
         return Ok(REDIS);
@@ -72,8 +80,8 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     if is_book(&ask(address, b"show\n")?) {
         return Ok(STOCK);
     }
-    if ask(address, b"ping\n")? == b"ping\n" {
-        return Ok(ECHO);
+    if is_line(&ask(address, b"ping\n")?) {
+        return Ok(LINES);
     }
     let found = match head.is_empty() {
         true => "no reply".to_string(),
@@ -81,7 +89,7 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     };
     Err(format!(
         "{address} speaks no protocol that is known here: expected HTTP, TLS, redis, the market or \
-         an echo of lines, found {found} to a HEAD request; give it as a URL, such as \
+         lines that answer `ping`, found {found} to a HEAD request; give it as a URL, such as \
          line://{{address}} with --request"
     ))
 }
@@ -123,6 +131,13 @@ fn is_book(reply: &[u8]) -> bool {
     !text.trim().is_empty() && text.trim().lines().all(is_stock)
 }
 
+/// Whether a `ping` came back in one line that does not refuse it.
+fn is_line(reply: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(reply).to_lowercase();
+    let is_one = text.ends_with('\n') && text.lines().count() == 1;
+    is_one && text.contains("ping") && !REFUSALS.iter().any(|word| text.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_are_told_apart() {
+    fn each_protocol_is_known_by_its_replies() {
         fn check(reply: fn(&[u8]) -> Vec<u8>, want: Protocol) {
             assert_eq!(protocol(&serve(reply)), Ok(want));
         }
@@ -156,13 +171,17 @@ mod tests {
             _ => b"invalid command\n".to_vec(),
         };
         check(market, STOCK);
-        check(|asked| asked.to_vec(), ECHO);
+        check(|asked| asked.to_vec(), LINES);
+        check(|asked| [b"hello, ", asked].concat(), LINES);
+        check(|_| b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec(), Protocol { is_bare: true, ..HTTP });
     }
 
     #[test]
     fn an_unknown_protocol_is_quoted() {
         let why = protocol(&serve(|_| b"220 mail ready\r\n".to_vec())).expect_err("not known");
         assert!(why.contains("`220 mail ready\\r\\n`") && why.contains("--request"), "{why}");
+        let refuses = |asked: &[u8]| [b"unknown command ", asked].concat();
+        assert!(protocol(&serve(refuses)).is_err());
         let tls = |asked: &[u8]| match asked[0] {
             22 => vec![21, 3, 3, 0, 2, 2, 50],
             _ => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
