@@ -7,6 +7,7 @@
 //! servers.
 
 use super::flow::FlowArgs;
+use ::load::Stages;
 use ::load::parse::rate;
 use ::load::slo::Slo;
 use ::load::work::Think;
@@ -129,6 +130,12 @@ pub struct ModelArgs {
     /// Users start at this rate, before the measurement [default: all at once]
     #[arg(long, value_name = "RATE", value_parser = rate, hide_short_help = true)]
     pub ramp: Option<f64>,
+    /// A load that goes up, holds and comes down, measured from its begin: TIME:USERS, or
+    /// TIME:RATE/s, such as 30s:100,2m:100,30s:0; with --flow the rate is one of sessions
+    #[arg(long, visible_alias = "stage", value_name = "TIME:LEVEL,…", conflicts_with_all = [
+        "open", "sessions", "ramp", "span", "count", "warmup", "guests", "find_capacity", "turns",
+    ])]
+    pub stages: Option<Stages>,
 }
 
 /// How arrivals are spaced.

@@ -16,7 +16,7 @@ use ::load::script::{
 };
 use ::load::tls::TlsOptions;
 use ::load::work::{Think, UNTIL_THROUGH};
-use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
+use ::load::{Mix, Plan, Stages, Target, TurnsPlan, Usage};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use clap::Parser;
@@ -49,7 +49,8 @@ impl Args {
             return Err(Usage(format!("expected --in-flight with echo://, found {target}")));
         }
         let ramp = model.ramp(settings.connections);
-        let warmup = if self.span.count.is_some() { Duration::ZERO } else { WARMUP };
+        let is_whole = self.span.count.is_some() || self.model.stages.is_some();
+        let warmup = if is_whole { Duration::ZERO } else { WARMUP };
         Ok(Plan {
             model,
             sources: self.links.source.clone(),
@@ -65,6 +66,7 @@ impl Args {
             }),
             slo: self.goal.slo.clone(),
             requests_csv: self.output.requests_csv.clone(),
+            stages: self.model.stages.clone().map(Arc::new),
             settings,
             ..Plan::new(target.clone(), self.workload(&target)?)
         })
@@ -143,9 +145,10 @@ impl Args {
             let pause = self.echo.send_delay.filter(|pause| !pause.is_zero());
             (depth, think) = (window, pause.map_or(Think::None, Think::Fixed));
         }
-        Ok(match (flags.open, flags.sessions) {
-            (_, Some(rate)) => {
-                let is_flow = self.flow.flow.is_some();
+        let is_flow = self.flow.flow.is_some();
+        let mean = flags.stages.as_ref().filter(|it| it.is_rate).map(Stages::mean);
+        Ok(match (flags.open.or(mean.filter(|_| !is_flow)), flags.sessions.or(mean)) {
+            (None, Some(rate)) => {
                 let rounds = if is_flow { UNTIL_THROUGH } else { flags.session_requests };
                 Model::Sessions { rate, arrivals, rounds, depth, think }
             }
@@ -155,15 +158,29 @@ impl Args {
     }
 
     fn window(&self) -> Window {
-        match self.span.count {
-            Some(count) => Window::Count(count),
-            None => Window::For(self.span.span.unwrap_or(SPAN)),
+        match (self.span.count, &self.model.stages) {
+            (Some(count), _) => Window::Count(count),
+            (None, Some(stages)) => Window::For(stages.span()),
+            (None, None) => Window::For(self.span.span.unwrap_or(SPAN)),
         }
     }
 
     fn settings(&self) -> Result<Settings, Usage> {
-        let usual = if self.model.sessions.is_some() { SESSIONS } else { CONNECTIONS };
-        let connections = self.model.closed.unwrap_or(usual);
+        let stages = self.model.stages.as_ref();
+        let has_sessions = self.flow.flow.is_some() && stages.is_some_and(|it| it.is_rate);
+        let usual = match self.model.sessions.is_some() || has_sessions {
+            true => SESSIONS,
+            false => CONNECTIONS,
+        };
+        let connections = match (stages.filter(|it| !it.is_rate), self.model.closed) {
+            (Some(stages), Some(_)) => {
+                return Err(Usage(format!(
+                    "expected --stages {stages} alone, whose levels are users, found -c too"
+                )));
+            }
+            (Some(stages), None) => stages.most() as usize,
+            (None, closed) => closed.unwrap_or(usual),
+        };
         if connections == 0 {
             return Err(Usage("expected at least one connection, found --closed 0".to_owned()));
         }

@@ -99,7 +99,7 @@ impl Driver {
     /// limit and the remedy.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
         let Parts { addresses, unix, sources, tls, settings, .. } = parts;
-        let Parts { arrive, work, script, seed, scheduled, .. } = parts;
+        let Parts { arrive, presence, work, script, seed, scheduled, .. } = parts;
         // A client that is to run out of descriptors does so in the run.
         if !settings.until_failure {
             enough_files(settings.connections + settings.idle)?;
@@ -124,6 +124,7 @@ impl Driver {
                 arrive,
                 scheduled,
                 started: None,
+                presence,
                 work,
                 pauses: Pauses::new(work, seed),
                 free: VecDeque::new(),

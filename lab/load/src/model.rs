@@ -83,6 +83,14 @@ impl Model {
         }
     }
 
+    /// The arrival process of a schedule.
+    pub fn process(&self) -> Option<Arrivals> {
+        match self {
+            Self::Open { arrivals, .. } | Self::Sessions { arrivals, .. } => Some(*arrivals),
+            Self::Closed { .. } => None,
+        }
+    }
+
     /// The time until all users of `connections` have arrived.
     pub fn ramp(&self, connections: usize) -> Duration {
         match self {

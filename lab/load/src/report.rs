@@ -73,6 +73,9 @@ pub struct Report {
     pub requests_per_connection: Option<u64>,
     /// Planned arrivals a second: requests, or sessions; `null` without a schedule.
     pub offered_rps: Option<f64>,
+    /// The stages of users, or of the rate, whose mean is `offered_rps`; absent without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<String>,
     /// Length of the measured window.
     pub window_ns: u64,
     /// Right replies in the window.

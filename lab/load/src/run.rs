@@ -21,6 +21,7 @@ use crate::report::Report;
 use crate::rows::RowFile;
 use crate::slo::Slo;
 use crate::snapshot::Board;
+use crate::stages::Stages;
 use crate::stop::{Most, Stop, Until};
 use crate::watch::Watch;
 pub use crate::watch::Watched;
@@ -83,6 +84,8 @@ pub struct Plan {
     pub slo: Option<Slo>,
     /// The file with a row for each request of HTTP, if any.
     pub requests_csv: Option<PathBuf>,
+    /// The level of users, or the rate in place of the model's, which is their mean.
+    pub stages: Option<Arc<Stages>>,
 }
 
 impl Plan {
@@ -102,6 +105,7 @@ impl Plan {
             watch: None,
             slo: None,
             requests_csv: None,
+            stages: None,
         }
     }
 

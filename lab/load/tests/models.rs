@@ -226,3 +226,31 @@ fn a_capacity_is_found_below_what_the_server_can_do() {
     let confirmed = found.probes.iter().filter(|probe| probe.why == "confirm" && probe.passed);
     assert!(confirmed.count() >= 2, "{found}");
 }
+
+#[test]
+fn stages_bring_the_area_under_their_levels() {
+    let served = Served::echo();
+    let staged = |text: &str, model: Model| {
+        let stages: load::Stages = text.parse().expect("stages");
+        let window = Window::For(stages.span());
+        Plan { model, window, stages: Some(Arc::new(stages)), threads: 2, ..served.plan() }
+    };
+    // A tenth of a second to 2,000 a second and one back: 200 requests, none before or after.
+    let rate = staged("100ms:2000/s,100ms:0/s", open(1000.0, Arrivals::Constant));
+    let report = run(&rate);
+    check_balance(&report, 200);
+    assert!(report.to_string().contains("open in stages 100ms:2000/s,100ms:0/s"), "{report}");
+
+    // No user is there at the edges, both in the middle.
+    let think = Think::Fixed(MS);
+    let model = Model::Closed { depth: 1, think, ramp: None };
+    let settings = Settings { connections: 2, ..Settings::default() };
+    let users = staged("100ms:0,0s:2,100ms:2,0s:0,100ms:0", model);
+    let report = run(&Plan { settings, ..users });
+    let asked = |from: f64, to: f64| -> u64 {
+        let slices = report.timeline.iter().filter(|it| (from..to).contains(&it.at_ms));
+        slices.map(|it| it.requests).sum()
+    };
+    assert_eq!((asked(0.0, 100.0), asked(220.0, 300.0)), (0, 0), "{report}");
+    assert!(asked(100.0, 200.0) > 20, "{report}");
+}

@@ -277,3 +277,16 @@ fn a_file_of_requests_takes_one_run() {
         assert!(why.contains(flag), "{why}");
     }
 }
+
+#[test]
+fn stages_are_users_or_a_rate() {
+    let users = plan("http://127.0.0.1:1/ --stages 1s:8,2s:8,1s:0 --think 1ms");
+    assert_eq!((users.settings.connections, users.warmup), (8, Duration::ZERO));
+    assert_eq!(users.window, Window::For(Duration::from_secs(4)));
+    assert_eq!(users.model.name(), "closed");
+    let rate = plan("http://127.0.0.1:1/ --stage 1s:80/s,1s:0/s -c 5");
+    assert_eq!((rate.model.rate(), rate.settings.connections), (Some(40.0), 5));
+    check_refused("http://127.0.0.1:1/ --stages 1s:8 -c 5", "whose levels are users");
+    check_refused("http://127.0.0.1:1/ --stages 1s:8 --for 5s", "cannot be used with");
+    check_refused("http://127.0.0.1:1/ --stages 8", "such as 30s:100,2m:100,30s:0");
+}

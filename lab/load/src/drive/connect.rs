@@ -48,9 +48,13 @@ impl Driver {
         }
     }
 
-    /// When a guest that is away comes back; guests have the last connections, and are present in
-    /// every second period.
+    /// When a user that is away comes back: by its stage, or as a guest. Guests have the last
+    /// connections, and are present in every second period.
     pub(super) fn away_until(&self, at: usize, now: Instant) -> Option<Instant> {
+        if let Some(presence) = &self.arrivals.presence {
+            let start = self.arrivals.started?;
+            return presence.away_until(at, now.since(start)).map(|back| start + back);
+        }
         let Guests { count, stay } = self.settings.guests?;
         if at + count < self.links.len() {
             return None;

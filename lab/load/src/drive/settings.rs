@@ -2,6 +2,7 @@
 
 use crate::arrive::Arrive;
 use crate::script::Script;
+use crate::stages::Presence;
 use crate::tls::Layers;
 use crate::work::Work;
 use std::net::{IpAddr, SocketAddr};
@@ -91,6 +92,8 @@ pub struct Parts {
     pub settings: Settings,
     /// The arrival process of users or requests.
     pub arrive: Box<dyn Arrive>,
+    /// Users that are present by stages, if not always.
+    pub presence: Option<Presence>,
     /// The work of each arrival.
     pub work: Work,
     /// The script: requests and expected replies.

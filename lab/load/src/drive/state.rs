@@ -14,6 +14,7 @@ use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
 use crate::script::{Note, Notes};
+use crate::stages::Presence;
 use crate::tally::{Span, Tally};
 use crate::tls::{Handshakes, Layers};
 use crate::work::{Pauses, Work};
@@ -53,6 +54,8 @@ pub(super) struct Arrivals {
     pub scheduled: bool,
     /// When arrivals began, if they have.
     pub started: Option<Instant>,
+    /// Users that are present by stages, if not always.
+    pub presence: Option<Presence>,
     pub work: Work,
     pub pauses: Pauses,
     /// With shared work: the connections with room. With own work: the slots without a user.

@@ -38,6 +38,9 @@ impl Report {
     fn lines(&self, f: &mut String) -> fmt::Result {
         self.head(f)?;
         self.times(f)?;
+        if self.stages.is_some() || self.repeated > 0 {
+            self.over_time(f)?;
+        }
         for kind in &self.kinds {
             let Kind { name, requests, wrong, .. } = kind;
             let times = if self.model == "closed" { &kind.service } else { &kind.response };
@@ -110,12 +113,14 @@ impl Report {
     }
 
     fn head(&self, f: &mut String) -> fmt::Result {
-        let rate = self.offered_rps.map(|rate| format!(" of {rate}/s")).unwrap_or_default();
+        let rate = self.offered_rps.filter(|_| self.stages.is_none());
+        let rate = rate.map(|rate| format!(" of {rate}/s")).unwrap_or_default();
+        let stages = self.stages.as_ref().map(|it| format!(" in stages {it}")).unwrap_or_default();
         let threads =
             if self.threads > 1 { format!(" · {} threads", self.threads) } else { String::new() };
         writeln!(
             f,
-            "{} · {}{rate} · {} connections x depth {}{threads} · seed {}",
+            "{} · {}{rate}{stages} · {} connections x depth {}{threads} · seed {}",
             self.target,
             if self.model == "closed" { "closed loop" } else { &self.model },
             self.connections,
@@ -191,7 +196,6 @@ impl Report {
         }
         if self.repeated > 0 {
             writeln!(f, "  sent again    {} whose connection the server ended", self.repeated)?;
-            self.over_time(f)?;
         }
         if self.idle as u64 + self.idle_closed > 0 {
             let (up, closed) = (self.idle, self.idle_closed);

@@ -106,6 +106,7 @@ impl Sums {
             seed: plan.seed,
             requests_per_connection: plan.settings.requests_per_connection,
             offered_rps: plan.model.rate(),
+            stages: plan.stages.as_ref().map(ToString::to_string),
             window_ns: self.window_ns,
             requests: self.window.done,
             requests_total: total(|tally| tally.done + tally.wrong + tally.refused),

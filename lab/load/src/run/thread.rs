@@ -10,10 +10,13 @@
 use super::workload::Prepared;
 use super::{Failure, Plan, Window, now, phase, share};
 use crate::Instant;
+use crate::arrive::Arrive;
 use crate::drive::{Delays, Driver, Guests, Parts, Settings};
+use crate::model::Arrivals;
 use crate::parse::Usage;
 use crate::report::Server;
 use crate::snapshot::{Board, Phase};
+use crate::stages::{Presence, Staged};
 use crate::stop::{Interruptible, Most, Stop, Until};
 use crate::tally::Tally;
 use crate::timeline::Timeline;
@@ -82,13 +85,15 @@ impl RunThread {
         if parts > 1 {
             script.share();
         }
+        let (arrive, presence) = arrivals(plan, connections, (part, parts));
         let drive = Driver::new(Parts {
             addresses: plan.target.addresses(),
             unix: plan.target.unix.clone(),
             sources: plan.sources.clone(),
             tls: prepared.tls.clone(),
             settings,
-            arrive: plan.model.arrivals(connections, plan.seed, (part, parts)),
+            arrive,
+            presence,
             work: plan.model.work(),
             script,
             seed: plan.seed.wrapping_add(part as u64),
@@ -178,6 +183,21 @@ impl RunThread {
     pub(super) fn busy(&self) -> f64 {
         let worked = self.cpu_ns.saturating_sub(self.delays.spun_ns);
         worked as f64 / self.window_ns.max(1) as f64
+    }
+}
+
+/// The arrivals of one of the threads, and by which stages its users are present.
+fn arrivals(plan: &Plan, users: usize, of: (usize, usize)) -> (Box<dyn Arrive>, Option<Presence>) {
+    match &plan.stages {
+        Some(stages) if stages.is_rate => {
+            let process = plan.model.process().unwrap_or(Arrivals::Poisson);
+            (Box::new(Staged::new(Arc::clone(stages), process, plan.seed, of)), None)
+        }
+        stages => {
+            let (part, parts) = of;
+            let presence = stages.clone().map(|stages| Presence { stages, part, parts });
+            (plan.model.arrivals(users, plan.seed, of), presence)
+        }
     }
 }
 

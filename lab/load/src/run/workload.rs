@@ -171,6 +171,7 @@ pub(crate) fn drive(
         tls: Layers::of(target)?,
         settings,
         arrive: Box::new(Ramp::at_once(settings.connections as u64)),
+        presence: None,
         work: Work::Own { rounds, depth, think },
         script,
         seed: 0,
