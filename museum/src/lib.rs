@@ -61,8 +61,8 @@ macro_rules! exhibits {
 pub static EXHIBITS: &[Exhibit] = exhibits![
     "think-time" "staircase" "accept-queue" "workload" "stock-lock" "rounded-sleep"
     "pool-heap" "pool-layout" "false-sharing" "remote-free" "path-ladder" "server-factors"
-    "id-schemes" "ordered-index" "three-servers" "concurrent-clients" "computing-time"
-    "directives" "mixes" "spare-band" "automatic-configuration"
+    "id-schemes" "ordered-index" "three-servers" "tasks-or-threads" "concurrent-clients"
+    "computing-time" "directives" "mixes" "spare-band" "automatic-configuration"
 ];
 
 /// The exhibit of that name.
