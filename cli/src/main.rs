@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::config;
 use server::help::translated;
-use tools::{architectures, cast, client, ctl, demo, doctor, path, play, senders, top};
+use tools::{architectures, client, ctl, demo, doctor, path, play, senders, top};
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -114,8 +114,6 @@ enum Command {
     /// Find shortest paths on maps; compare searches in a browser
     #[command(subcommand)]
     Path(path::Command),
-    /// Send media to an address or a group over RTP
-    Cast(cast::Args),
     /// Receive media over RTSP, and report loss and lateness
     Play(play::Args),
     /// List, verify, replay or export the orders in a market's log
@@ -163,7 +161,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("See and learn", &["demo", "museum", "path"]),
     ("Courses", &["grade", "stockserver", "stockclient", "multiclient", "names"]),
     ("Stock market", &["client", "log", "check"]),
-    ("Media", &["play", "cast", "senders"]),
+    ("Media", &["play", "senders"]),
     ("Plans and shells", &["duet", "plan", "completions"]),
 ];
 
@@ -233,7 +231,6 @@ fn main() -> ExitCode {
         Command::Duet(args) => duet::run(args),
         Command::Museum(args) => museum::run(&args),
         Command::Path(command) => path::run(command),
-        Command::Cast(args) => cast::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Log(command) => log::run(&command),
         Command::Check(args) => check::run(&args),

@@ -1,11 +1,10 @@
 //! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and its interpretation by a player.
 //!
-//! `describe` turns the tracks of a program into text: the RTSP service sends it as the answer, and
-//! a sender to a group writes it as a file. `offers` reads a description back into the tracks that
-//! a player can set up. The grammar is that of the `sdp_types` crate; this file decides the
-//! content, such as the control URLs, the port 0 that means "negotiated by RTSP", and the range of
-//! a live presentation. Names come from file names, so line breaks in them are replaced before they
-//! can add a line.
+//! `describe` turns the tracks of a program into text. `offers` reads a description back into the
+//! tracks that a player can set up. The grammar is that of the `sdp_types` crate; this file decides
+//! the content, such as the control URLs, the port 0 that means "negotiated by RTSP", and the range
+//! of a live presentation. Names come from file names, so line breaks in them are replaced before
+//! they can add a line.
 
 use core::net::IpAddr;
 
@@ -28,12 +27,9 @@ pub struct About<'a> {
     pub server: IpAddr,
     /// The presentation is live: it has no end, and players cannot seek in it.
     pub live: bool,
-    /// The receiver of the packets, if fixed, and the hop limit if it is a group.
-    pub to: Option<(IpAddr, Option<u8>)>,
-    /// The RTP port of the first track, if known; the others follow in steps of two.
-    pub port: Option<u16>,
-    /// Tracks are requested by RTSP, so they have URLs.
-    pub is_asked: bool,
+    /// The group that receives the packets, if there is one: its address, the hop limit, and the
+    /// RTP port of the first track; the others follow in steps of two.
+    pub group: Option<(IpAddr, u8, u16)>,
 }
 
 /// A track's URL relative to that of its program.
@@ -49,12 +45,10 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     let mut session = Session::new(origin, if name.is_empty() { " " } else { &name });
     let anywhere: IpAddr =
         if about.server.is_ipv4() { [0; 4].into() } else { IpAddr::from([0_u8; 16]) };
-    let connection = match about.to {
+    let connection = match about.group {
         // IPv6 groups carry their scope in the address (RFC 8866 section 5.7).
-        Some((group, Some(ttl))) if group.is_ipv4() => {
-            Connection::from_ip_addr_ttl(group, Some(ttl))
-        }
-        Some((to, _)) => Connection::from_ip_addr(to),
+        Some((group, ttl, _)) if group.is_ipv4() => Connection::from_ip_addr_ttl(group, Some(ttl)),
+        Some((group, ..)) => Connection::from_ip_addr(group),
         None => Connection::from_ip_addr(anywhere),
     };
     session.connection = Some(connection);
@@ -64,9 +58,7 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
     }
     session.times.push(Time::new(0, 0));
     session.attributes.push(Attribute::with_value("tool", "roundhouse"));
-    if about.is_asked {
-        session.attributes.push(Attribute::with_value("control", "*"));
-    }
+    session.attributes.push(Attribute::with_value("control", "*"));
     let range = if about.live {
         "npt=now-".to_owned()
     } else {
@@ -78,7 +70,7 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
             Kind::Audio => MediaType::Audio,
             Kind::Video => MediaType::Video,
         };
-        let port = about.port.map_or(0, |port| port + 2 * index as u16);
+        let port = about.group.map_or(0, |(.., port)| port + 2 * index as u16);
         let proto = TransportProto::RtpAvp;
         let mut media = Media::new(kind, port, proto, track.payload_type.to_string());
         // Kilobits a second, headers included.
@@ -90,9 +82,7 @@ pub fn describe(program: &Program, about: &About<'_>) -> Vec<u8> {
             let line = format!("{} {parameters}", track.payload_type);
             media.add_attribute_with_value("fmtp", line);
         }
-        if about.is_asked {
-            media.add_attribute_with_value("control", control(index));
-        }
+        media.add_attribute_with_value("control", control(index));
         session.medias.push(media);
     }
     let mut bytes = Vec::new();
@@ -175,9 +165,7 @@ mod tests {
             version: 5,
             server: [127, 0, 0, 1].into(),
             live: false,
-            to: None,
-            port: None,
-            is_asked: true,
+            group: None,
         };
         let text = String::from_utf8(describe(&program, &about)).expect("text");
         let want = "v=0\r\no=- 5 5 IN IP4 127.0.0.1\r\ns=a  m=video\r\nc=IN IP4 0.0.0.0\r\n\
@@ -196,12 +184,11 @@ mod tests {
         };
         assert_eq!(offers(text.as_bytes()), Some(vec![wanted]));
         assert_eq!(offers(b"v=1 nonsense"), None);
-        let group = Some(([239, 1, 2, 3].into(), Some(4)));
-        about = About { live: true, to: group, is_asked: false, port: Some(5004), ..about };
+        let group = Some(([239, 1, 2, 3].into(), 4, 5004));
+        about = About { live: true, group, ..about };
         let text = String::from_utf8(describe(&program, &about)).expect("text");
         assert!(text.contains("c=IN IP4 239.1.2.3/4\r\n"), "{text}");
         assert!(text.contains("a=range:npt=now-\r\nm=audio 5004 "), "{text}");
-        assert!(!text.contains("control"), "{text}");
         let part = Program { left_out: vec!["VP9".to_owned()], ..program };
         let text = String::from_utf8(describe(&part, &about)).expect("text");
         assert!(text.contains("\r\ni=left out, ") && text.contains(": VP9\r\n"), "{text}");

@@ -12,7 +12,6 @@ mod sound;
 mod stage;
 mod talk;
 mod tap;
-mod vlc;
 
 use std::path::Path;
 

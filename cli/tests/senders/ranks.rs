@@ -95,11 +95,11 @@ fn who_sends_has_the_rank_and_nobody_else_has() {
 #[test]
 fn so_has_a_thread_for_each_stream() {
     let folder = Folder::new();
-    let file = folder.file("silence.wav", wave(Law::Mu, &[0xff; 2 * WAVE_RATE as usize]));
-    let rank = if may() { ["--fifo", "5"] } else { ["--nice", "13"] };
-    let words = ["cast", file.to_str().expect("text"), "rtp://127.0.0.1:9", "--sender", "plain"];
-    let cast = start(BINARY, &[&words[..], &rank].concat());
-    let found = ranked(cast.pid(), 2, |it| it.2 == Some(5) || it.3 == 13);
+    folder.file("silence.wav", wave(Law::Mu, &[0xff; 2 * WAVE_RATE as usize]));
+    let rank = if may() { "--fifo 5" } else { "--nice 13" };
+    let server = serve(&folder, &format!("--sender plain {rank}"));
+    let _player = start(BINARY, &["play", &format!("{}/silence.wav", server.url)]);
+    let found = ranked(server.pid, 2, |it| it.2 == Some(5) || it.3 == 13);
     assert!(found.iter().any(|it| it.1 == "stream"), "{found:?}");
 }
 

@@ -1,18 +1,16 @@
-//! Streams other than a file to one client: live sources, groups, casts without a request,
-//! thousands of receivers, and a server that is replaced during playback; and the reports of
+//! Streams other than a file to one client: live sources, groups, thousands of receivers, and a server that is replaced during playback; and the reports of
 //! `roundhouse play`. Only our own programs play; no test measures time.
 
 mod play;
 
 use std::io::Write;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 use sys::signal::Signal;
-use testkit::{Ended, Folder, Law, PATIENCE, Process, Server, eventually, skip};
+use testkit::{Ended, Folder, Law, PATIENCE, Process, Server, skip};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -103,33 +101,6 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
     writer.join().expect("it wrote");
     let late = listen(&url, &[]).end(PATIENCE);
     assert!(late.code == Some(1) && late.out.contains("410"), "{late:?}");
-}
-
-#[test]
-fn a_cast_arrives_whole_and_says_how_to_listen() {
-    let (folder, file) = Folder::with("a.ts", stream(40));
-    // An even port; it and the next were free a moment ago.
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-    let port = socket.local_addr().expect("bound").port() & !1;
-    drop(socket);
-    let to = format!("rtp://127.0.0.1:{port}");
-    let listener = listen(&to, &[]);
-    // The player listens once the kernel lists its port.
-    let wanted = format!("0100007F:{port:04X}");
-    eventually("it listens", PATIENCE, || {
-        std::fs::read_to_string("/proc/net/udp").expect("a list").contains(&wanted)
-    });
-    let (file, sdp) = (file.to_str().expect("text"), folder.path().join("a.sdp"));
-    let sdp_text = sdp.to_str().expect("text");
-    let cast = run(&["cast", file, &to, "--sdp", sdp_text]).success();
-    let said = cast.out + &cast.err;
-    assert!(said.contains("MP2T/90000") && said.contains("drift"), "{said}");
-    let hearing = heard(listener, "cast");
-    assert_eq!(hearing["bytes"], 40 * 14 * 188, "{hearing}");
-    let text = std::fs::read_to_string(&sdp).expect("a description");
-    assert!(text.contains("c=IN IP4 127.0.0.1\r\n"), "{text}");
-    assert!(text.contains(&format!("m=video {port} RTP/AVP 33\r\n")), "{text}");
-    assert!(!text.contains("a=control"), "{text}");
 }
 
 #[test]
@@ -247,7 +218,7 @@ fn a_group_goes_on_when_who_sent_to_it_has_left() {
         begin(&[&["play", &url, "--json"], &here[..]].concat())
     };
     let before = listen("3s");
-    // The cast runs by then; otherwise the successor starts it from the beginning.
+    // The group plays by then; otherwise the successor starts it from the beginning.
     std::thread::sleep(Duration::from_millis(800));
     server.signal(Signal::USR2);
     let before_it = server.pid;

@@ -9,7 +9,7 @@
 //! | `top` | a client of a server's administration, as a screen |
 //! | `ctl` | the same in one line: why, status, orders |
 //! | `client`, `course` | clients of the stock market, for people and as the course has them |
-//! | `play`, `cast` | a receiver of media that measures it; a sender to any address |
+//! | `play` | a receiver of media that measures it |
 //! | `senders` | the ways in which packets leave, and the laboratory that compares them |
 //! | `doctor` | what a machine can measure |
 //! | `architectures` | the table of engines |
@@ -23,7 +23,6 @@
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 
 pub mod architectures;
-pub mod cast;
 pub mod client;
 pub mod course;
 pub mod ctl;

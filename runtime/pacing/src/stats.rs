@@ -43,10 +43,6 @@ pub struct StreamStats {
     /// Packets of each class that were too late for it and were not sent.
     pub dropped: [Counter; CLASSES],
     lateness: [[AtomicU64; BUCKETS]; CLASSES],
-    /// Lateness of the first packet in nanoseconds, plus one; 0 before it.
-    first_late: AtomicU64,
-    /// Lateness of the last packet, likewise.
-    last_late: AtomicU64,
 }
 
 /// A counter that several workers add to.
@@ -86,8 +82,6 @@ impl Default for StreamStats {
             received: Counter::default(),
             dropped: Default::default(),
             lateness: [const { [const { AtomicU64::new(0) }; BUCKETS] }; CLASSES],
-            first_late: AtomicU64::new(0),
-            last_late: AtomicU64::new(0),
         }
     }
 }
@@ -101,22 +95,6 @@ impl StreamStats {
         if lateness > LATE {
             self.late.add(packets);
         }
-        let first = ns.saturating_add(1);
-        if self.first_late.load(Ordering::Relaxed) == 0 {
-            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            // Another thread's packet may be the first.
-            let _ = self.first_late.compare_exchange(0, first, success, failure);
-        }
-        self.last_late.store(first, Ordering::Relaxed);
-    }
-
-    /// The drift: the lateness of the last packet minus that of the first, in nanoseconds. `None`
-    /// before the first.
-    #[must_use]
-    pub fn drift_ns(&self) -> Option<i64> {
-        let read = |late: &AtomicU64| late.load(Ordering::Relaxed);
-        let (first, last) = (read(&self.first_late), read(&self.last_late));
-        (first > 0).then(|| last.cast_signed() - first.cast_signed())
     }
 
     /// The lateness that a fraction `share` of the packets (0.0 to 1.0) did not exceed, within an
@@ -199,6 +177,5 @@ mod tests {
         );
         assert!(stats.quantile(0.99).is_some_and(|span| span >= Duration::from_millis(20)));
         assert_eq!((stats.late.read(), stats.running()), (11, 0));
-        assert_eq!(stats.drift_ns(), Some(19_900_000));
     }
 }

@@ -251,9 +251,7 @@ impl<B: Platform> Media<B> {
             version: title.stamp,
             server: place.host.unwrap_or(IpAddr::from([0; 4])),
             live: self.is_broadcast(&title),
-            to: None,
-            port: None,
-            is_asked: true,
+            group: None,
         };
         let body = describe(&title.program, &self.grouped(cx, &title, about));
         let reply = asked.reply(Status::OK).field("Content-Type", "application/sdp");
@@ -269,8 +267,8 @@ impl<B: Platform> Media<B> {
         }
         match self.group(cx, title) {
             Some((group, groups)) => {
-                let to = Some((groups.address(group), Some(groups.ttl)));
-                About { to, port: Some(groups.port), ..about }
+                let group = Some((groups.address(group), groups.ttl, groups.port));
+                About { group, ..about }
             }
             None => about,
         }

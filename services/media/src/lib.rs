@@ -7,7 +7,6 @@
 //! digest        passwords (RFC 2617)
 //! transport     negotiates datagrams, interleaving, or a group
 //! playback      play, pause, seek: the position of a presentation
-//! push          streams without an RTSP session
 //! orders        the sessions' orders to the streaming worker, in shared memory
 //! paced_source  datagrams by the clock, for the streaming worker
 //! rtp_stream    packets and reports in the order of their due times
@@ -38,7 +37,6 @@ mod options;
 mod orders;
 mod paced_source;
 mod playback;
-mod push;
 mod rtp_stream;
 pub(crate) mod secret;
 mod service;
@@ -54,5 +52,4 @@ pub use group::Groups;
 pub use options::{Credentials, Options};
 pub use orders::{Orders, Reception, ReceptionTotals, SLOTS};
 pub use paced_source::Stream;
-pub use push::{Aim, Push};
 pub use service::{Job, Media, Outcome, Session};

@@ -345,11 +345,6 @@ impl Orders {
         [ORDERED, TAKEN].contains(&self.slots[slot].phase.load(Acquire))
     }
 
-    /// The packets that its stream has sent.
-    pub fn packets(&self, slot: usize) -> u32 {
-        self.slots[slot].packets.load(Relaxed)
-    }
-
     /// The receivers' reports about all unicast streams.
     pub fn heard(&self) -> ReceptionTotals {
         let used = self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE);
