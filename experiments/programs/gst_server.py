@@ -1,6 +1,6 @@
-"""GStreamer's RTSP server for one file of MPEG-TS, a pipeline for each client or one for all.
+"""GStreamer's RTSP server for one file of MPEG-TS, a pipeline for each client.
 
-usage: gst_server.py PORT FILE [shared]
+usage: gst_server.py PORT FILE
 """
 import sys
 
@@ -18,7 +18,6 @@ factory.set_launch(
     f'( filesrc location="{sys.argv[2]}" ! tsparse set-timestamps=true alignment=7 '
     "! rtpmp2tpay name=pay0 pt=33 )"
 )
-factory.set_shared(len(sys.argv) > 3)
 server.get_mount_points().add_factory("/film", factory)
 server.attach(None)
 GLib.MainLoop().run()

@@ -4,9 +4,9 @@ usage: media.py ROUNDHOUSE MEASURE SERVER SESSIONS
 
 MEASURE is `heard` (the receivers get the packets), `freed` (the loopback device drops them, so that
 no receiver's work is in the figure; needs root) or `knee` (sessions are doubled from SESSIONS on until
-packets are late or lost). SERVER is `ours`, `gstreamer`, `ffmpeg` (a process for each client), or one
-live source for all clients: `ours-live`, `gstreamer-live`. The server runs on core 0, the receivers on
-core 1, as root in a network namespace of their own. The last line of the output is a JSON object.
+packets are late or lost). SERVER is `ours`, `gstreamer` or `ffmpeg` (a process for each client). The
+server runs on core 0, the receivers on core 1, as root in a network namespace of their own. The last
+line of the output is a JSON object.
 
 The schedule of a foreign server is unknown, so the lateness of its packets derives from their own
 timestamps, relative to the earliest packet of their sender.
@@ -68,30 +68,18 @@ class Server:
 
     def __init__(self, roundhouse, kind, sessions, port):
         self.roundhouse, self.kind, self.sessions, self.port = roundhouse, kind, sessions, port
-        self.is_live = kind.endswith("-live")
-        self.children, self.source = [], None
-        self.room = tempfile.TemporaryDirectory()
+        self.children = []
 
     def __enter__(self):
         on_core = [self.roundhouse, "pin", "0", "--"]
         media, port = film(), str(self.port)
-        if self.is_live:
-            media = os.path.join(self.room.name, "live.ts")
-            os.mkfifo(media)
-            words = "-loglevel quiet -y -re -stream_loop -1 -i".split()
-            words += [film(), *"-c copy -muxrate 3000k -f mpegts".split(), media]
-            pin = [self.roundhouse, "pin", "1", "--", "ffmpeg"]
-            self.source = subprocess.Popen(pin + words, **SILENT)
-        if self.kind.startswith("ours"):
+        if self.kind == "ours":
             words = [self.roundhouse, *"serve media --admin none --per-address 10000".split()]
-            words += ["--port", port]
-            words += ["--source", f"film.ts={media}"] if self.is_live else ["--loop", media]
-            name = "film.ts" if self.is_live else os.path.basename(media)
-            self.url = f"rtsp://127.0.0.1:{port}/{name}"
-        elif self.kind.startswith("gstreamer"):
+            words += ["--port", port, "--loop", media]
+            self.url = f"rtsp://127.0.0.1:{port}/{os.path.basename(media)}"
+        elif self.kind == "gstreamer":
             # The distribution's Python, which has its bindings.
             words = ["/usr/bin/python3", f"{HERE}/gst_server.py", port, media]
-            words += ["shared"] if self.is_live else []
             self.url = f"rtsp://127.0.0.1:{port}/film"
         else:
             self.url = f"rtp://127.0.0.1:{port}"
@@ -127,22 +115,18 @@ class Server:
         time.sleep(seconds)
         return (total() - before) / (time.monotonic() - begin) / self.sessions
 
-    def receivers(self):
-        """The receivers of its sessions; those of a live source are programs of their own."""
-        count, each = (self.sessions, 1) if self.is_live else (1, self.sessions)
+    def receiver(self):
+        """The receiver of its sessions, once all of them play."""
         words = [self.roundhouse, "pin", "1", "--", self.roundhouse, "play", self.url, "--json"]
         words += ["--for", f"{int((RAMP + LISTEN) * 1000)}ms"]
         if self.kind != "ffmpeg":
-            words += ["--sessions", str(each), "--ramp", f"{RAMP:.0f}s"]
+            words += ["--sessions", str(self.sessions), "--ramp", f"{RAMP:.0f}s"]
         pipes = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        started = [subprocess.Popen(words, **pipes) for _ in range(count)]
+        started = subprocess.Popen(words, **pipes)
         time.sleep(RAMP + LISTEN / 4)  # all sessions play, neither begins nor ends
         return started
 
     def __exit__(self, *_):
-        if self.source:
-            self.source.kill()
-            self.source.wait()
         for child in self.children:
             child.terminate()  # a server of several processes takes its children with it
         for child in self.children:
@@ -151,23 +135,20 @@ class Server:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-        self.room.cleanup()
 
 
 def heard(server):
     """What the receivers found, and the server's CPU while they listened."""
-    receivers = server.receivers()
-    found = {"share_ns": server.share_ns(LISTEN / 2), "late_ms": 0.0}
-    found.update(dict.fromkeys(["lost", "packets", "played"], 0))
-    for receiver in receivers:
-        out, err = receiver.communicate()
-        if not out:
-            sys.exit(f"`roundhouse play` said: {err.decode()}")
-        report = json.loads(out)
-        found["first_ms"] = (report.get("first_packet_ms") or {}).get("p50")
-        found["late_ms"] = max(found["late_ms"], report["late_ms"]["p999"])
-        for name in ["lost", "packets", "played"]:
-            found[name] += report.get(name) or 0
+    receiver = server.receiver()
+    found = {"share_ns": server.share_ns(LISTEN / 2)}
+    out, err = receiver.communicate()
+    if not out:
+        sys.exit(f"`roundhouse play` said: {err.decode()}")
+    report = json.loads(out)
+    found["first_ms"] = (report.get("first_packet_ms") or {}).get("p50")
+    found["late_ms"] = report["late_ms"]["p999"]
+    for name in ["lost", "packets", "played"]:
+        found[name] = report.get(name) or 0
     if not found["packets"]:
         sys.exit(f"{server.kind} sent nothing")
     return found
@@ -175,13 +156,12 @@ def heard(server):
 
 def freed(server):
     """The same while the loopback device drops what it is given."""
-    receivers = server.receivers()
+    receiver = server.receiver()
     drop = "tc qdisc {} dev lo root pfifo limit 0"
     subprocess.run(drop.format("add").split(), check=True)
     share_ns = server.share_ns(LISTEN / 2)
-    for receiver in receivers:
-        receiver.kill()  # it would wait for packets that no longer arrive
-        receiver.communicate()
+    receiver.kill()  # it would wait for packets that no longer arrive
+    receiver.communicate()
     subprocess.run("tc qdisc del dev lo root".split(), check=True)
     return {"share_ns": share_ns}
 

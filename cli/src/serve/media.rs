@@ -1,10 +1,9 @@
-//! `roundhouse serve media`: files of sound and pictures, and live sources, over RTSP and RTP.
+//! `roundhouse serve media`: files of sound and pictures over RTSP and RTP.
 //!
 //! Two halves share one region of memory, the orders: the RTSP service in the engine's workers, and
 //! a `PacedRunner` in an extra worker that sends the datagrams. This file opens what both need
-//! (folder, live sources, sockets, orders) or takes it over from a predecessor, whose descriptors
-//! arrive in a fixed order: sockets first, then live sources. Without UDP and without live sources
-//! there is no extra worker, and all packets leave interleaved with their connections.
+//! (folder, sockets, orders) or takes it over from a predecessor. Without UDP there is no extra
+//! worker, and all packets leave interleaved with their connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -13,7 +12,6 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ::media::live::Source;
 use ::media::{Credentials, Groups, Media, Options, Orders};
 use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Handover, Refused, Shape};
@@ -23,7 +21,6 @@ use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats};
 use server::{Beside, ServerArgs, ServiceInstance};
 use tools::senders::RankArgs;
 use tools::serve::site::Site;
-use tools::serve::source::{self, SourceFlag};
 use tools::serve::streams::{StreamMetrics, report};
 use tools::serve::{WALL_CLOCK, folder_of, secret};
 use wire::conf::span;
@@ -35,14 +32,9 @@ const PORT: u16 = 8554;
 #[derive(clap::Args)]
 #[command(mut_arg("port", |arg| arg.default_value("8554")))]
 pub struct Args {
-    /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
-    /// live source [default: the present folder]
-    #[arg(value_name = "DIR|FILE|-")]
+    /// The folder to serve, or files of one folder [default: the present folder]
+    #[arg(value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-    /// A live source: a transport stream read from a pipe, or `-`, that every client of NAME
-    /// receives
-    #[arg(long, value_name = "NAME=PATH")]
-    source: Vec<SourceFlag>,
     /// All clients see the same moment, as of a broadcast: a file begins again when it ends, and
     /// late clients join where it is
     #[arg(long)]
@@ -141,34 +133,27 @@ impl FromStr for UserFlag {
 pub fn run(args: Args) -> Result<ExitCode> {
     args.server.refuse_layers(true, "players speak RTSP, and media leave by UDP")?;
     let shape = args.server.shape()?;
-    let (sources, paths) = parted(&args);
-    let (dir, mut only) = chosen(&paths).map_err(Refused)?;
-    if let Some(reason) = doubled(&sources).or_else(|| ungrouped(&args)) {
+    let (dir, only) = chosen(&args.paths).map_err(Refused)?;
+    if let Some(reason) = ungrouped(&args) {
         return Err(Refused(reason).into());
-    }
-    if !only.is_empty() || paths.is_empty() {
-        only.extend(sources.iter().map(|source| source.name.clone()));
     }
     let site = Site::open(&dir, false).with_context(|| {
         format!("cannot serve {}: expected a folder that can be read", dir.display())
     })?;
     let handover = Handover::receive()?;
-    let mut passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
-    let rings = passed.split_off(passed.len().min(2));
-    // Live sources are read by the streaming worker, even where it sends nothing.
-    let sockets = match args.no_udp && sources.is_empty() {
+    let passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
+    let sockets = match args.no_udp {
         true => None,
         false => Some(sockets(&args, passed)?),
     };
-    let placement = args.server.placement(&shape);
     let orders = orders(&args, &shape, handover.as_ref())?;
     let options = Options {
-        ports: sockets.as_ref().filter(|_| !args.no_udp).map(StreamSockets::ports).transpose()?,
+        ports: sockets.as_ref().map(StreamSockets::ports).transpose()?,
         secret: orders.secret(),
         only,
         ..choices(&args)
     };
-    let service = Media::new(options, site).with_sources(source::open(&sources, placement, rings)?);
+    let service = Media::new(options, site);
     let instance = ServiceInstance {
         name: "media",
         port: PORT,
@@ -181,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         facts: &[],
     };
     let Some(sockets) = &sockets else {
-        let mut metrics = StreamMetrics::new(service.sources(), None);
+        let mut metrics = StreamMetrics { stats: None };
         return args.server.run(&shape, &instance, Beside::default(), &mut metrics);
     };
     let mut stats: Region<StreamStats> =
@@ -190,10 +175,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
         .ranked(args.rank.rank())
         .classed(args.classes);
-    let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
-    let mut others = sockets.fds().to_vec();
-    others.extend(service.sources().iter().filter_map(Source::fd));
-    let beside = Beside { extra: Some(&runner), others: &others, ..Beside::default() };
+    let mut metrics = StreamMetrics { stats: Some(&stats) };
+    let beside = Beside { extra: Some(&runner), others: &sockets.fds(), ..Beside::default() };
     let exit = args.server.run(&shape, &instance, beside, &mut metrics);
     report(&stats, orders.skipped());
     exit
@@ -250,34 +233,6 @@ fn ungrouped(args: &Args) -> Option<String> {
     let (host, GroupFlag(first)) = (args.server.ip().ok()?, args.group?);
     let fits = first.is_ipv4() == host.is_ipv4();
     (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
-}
-
-/// The live sources, and the other paths.
-fn parted(args: &Args) -> (Vec<SourceFlag>, Vec<PathBuf>) {
-    let mut sources = args.source.clone();
-    let mut paths = Vec::new();
-    for path in &args.paths {
-        match SourceFlag::of(path) {
-            Some(source) => sources.push(source),
-            None => paths.push(path.clone()),
-        }
-    }
-    (sources, paths)
-}
-
-/// The error of two sources with one name, or that read one input.
-fn doubled(sources: &[SourceFlag]) -> Option<String> {
-    sources.iter().enumerate().find_map(|(at, source)| {
-        let same = |it: &&SourceFlag| it.name == source.name || it.path == source.path;
-        let other = sources[..at].iter().find(same)?;
-        Some(format!(
-            "expected sources of different names from different places, found {}={} and {}={}",
-            other.name,
-            other.path.display(),
-            source.name,
-            source.path.display()
-        ))
-    })
 }
 
 /// The folder, and the files of it that are served if not all are.

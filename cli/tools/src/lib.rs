@@ -19,7 +19,7 @@
 //! | `progress` | the live view of a load |
 //! | `scrape` | a load's counts for Prometheus while it runs |
 //! | `race` | a race's book of stocks and directory; its view on a terminal |
-//! | `serve` | files, access log, certificates and live sources for our services |
+//! | `serve` | files, access log and certificates for our services |
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 
 pub mod architectures;

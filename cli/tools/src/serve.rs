@@ -1,9 +1,8 @@
-//! The machine's side of our services: files, logs, live sources, clocks, and the
-//! figures of their streams.
+//! The machine's side of our services: files, logs, clocks, and the figures of their
+//! streams.
 
 pub mod access_log;
 pub mod site;
-pub mod source;
 pub mod streams;
 pub mod tally;
 

@@ -54,7 +54,7 @@ pub fn run_alone<P: PacedSource>(
             .map_err(Fault::Wait)?;
         let company = start().spawn_scoped(scope, || meanwhile(&|| orders.ring()));
         let company = company.map_err(|error| {
-            // The worker has no reader of a source, and must not wait for one.
+            // The worker must not wait for further orders.
             board.advance(Phase::Draining);
             stop.ring();
             Fault::Wait(error)
@@ -67,7 +67,6 @@ pub fn run_alone<P: PacedSource>(
             bell.clear();
         }
         std::thread::sleep(quiet);
-        // Streams that the worker does not wait for, such as the reader of a live source, end here.
         let company = company.join();
         board.advance(Phase::Draining);
         stop.ring();

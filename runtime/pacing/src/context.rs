@@ -15,7 +15,7 @@ use std::time::Duration;
 use engines::ExtraWorkerEntry;
 use engines::eprintln;
 use memory::{Phase, SlotState};
-use seam::{AtShutdown, Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
+use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::group_sockets::GroupSockets;
@@ -121,12 +121,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// Whether a successor continues this stream.
     pub fn is_inherited(&self, stream: &P::Stream) -> bool {
-        self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
-    }
-
-    /// The fate of this stream when the server shuts down.
-    pub fn at_shutdown(&self, stream: &P::Stream) -> AtShutdown {
-        self.source.policy(stream).at_shutdown
+        self.phase() == Phase::Leaving && self.source.policy(stream).is_transferable
     }
 
     /// The longest sleep between two checks for orders.

@@ -17,7 +17,7 @@ use std::io;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{AtShutdown, Channel, Effects, Instant, Next, PacedSource};
+use seam::{Channel, Effects, Instant, Next, PacedSource};
 
 use crate::catch_up::{CatchUpLine, SLACK};
 use crate::context::StreamContext;
@@ -95,9 +95,6 @@ pub(super) fn serve<P: PacedSource>(
             worker.running.iter_mut().for_each(|running| running.next = Next::Done);
         }
         worker.hand_over_streams()?;
-        if phase >= Phase::Draining {
-            worker.dismiss();
-        }
         worker.fill()?;
         worker.rest();
         worker.reap();
@@ -274,15 +271,6 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             }
         }
         Ok(())
-    }
-
-    /// Ends the streams that the server does not wait for.
-    fn dismiss(&mut self) {
-        for running in &mut self.running {
-            if self.context.at_shutdown(&running.stream) == AtShutdown::Stop {
-                running.next = Next::Done;
-            }
-        }
     }
 
     /// Closes the streams that are done and have no packets in the queue.

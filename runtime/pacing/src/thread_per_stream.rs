@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engines::eprintln;
 use memory::Phase;
-use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
 
 use super::catch_up::CatchUp;
 use super::context::StreamContext;
@@ -149,11 +149,9 @@ impl<P: PacedSource> StreamThread<'_, '_, P> {
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
-        let last = match context.at_shutdown(&stream) {
-            AtShutdown::Stop => Phase::Draining,
-            AtShutdown::Finish | AtShutdown::Transfer => Phase::Forced,
-        };
-        while next != Next::Done && context.phase() < last && !context.is_inherited(&stream) {
+        let goes_on =
+            |stream: &P::Stream| context.phase() < Phase::Forced && !context.is_inherited(stream);
+        while next != Next::Done && goes_on(&stream) {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != rings_seen {
                 rings_seen = count;

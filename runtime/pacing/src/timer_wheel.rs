@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource, PacketClass};
+use seam::{Burst, Channel, Effects, Instant, Next, PacedSource, PacketClass};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
@@ -96,7 +96,7 @@ pub(super) fn serve<P: PacedSource>(
     let mut is_stopping = false;
     loop {
         worker.hand_over();
-        if context.is_over(worker.is_idle()) {
+        if context.is_over(worker.count() == 0) {
             worker.close_all();
             return Ok(());
         }
@@ -156,10 +156,9 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Whether the server waits for none of the streams.
-    fn is_idle(&self) -> bool {
-        let mut running = self.running.iter().flatten();
-        !running.any(|it| self.context.at_shutdown(&it.stream) != AtShutdown::Stop)
+    /// The number of streams.
+    fn count(&self) -> usize {
+        self.running.len() - self.vacant.len()
     }
 
     /// Receives the datagrams of a socket.
@@ -170,9 +169,8 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
     /// Takes new orders.
     fn take_orders(&mut self) {
         loop {
-            let running = self.running.len() - self.vacant.len();
             let cx = self.context.cx(self.now, &self.effects);
-            let Some((stream, next)) = self.context.start(running, &cx) else { return };
+            let Some((stream, next)) = self.context.start(self.count(), &cx) else { return };
             let key = self.vacant.pop().unwrap_or_else(|| {
                 self.running.push(None);
                 self.running.len() as u32 - 1

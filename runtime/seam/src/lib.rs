@@ -33,8 +33,8 @@ pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};
 pub use overdue::{Taking, overdue};
 pub use paced::{
-    AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLimits, PacedSource, Packet, PacketClass,
-    Payload, StreamPolicy,
+    Body, Burst, Channel, Next, PacedCx, PacedLimits, PacedSource, Packet, PacketClass, Payload,
+    StreamPolicy,
 };
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Dead, Share};

@@ -147,21 +147,9 @@ pub struct StreamPolicy {
     /// A multicast group whose members report to each other. The engine listens there while the
     /// stream runs, and delivers its datagrams as if they had come to the control socket.
     pub report_group: Option<SocketAddr>,
-    /// The stream's fate when the server shuts down.
-    pub at_shutdown: AtShutdown,
-}
-
-/// The fate of a stream when its server shuts down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AtShutdown {
-    /// The server waits for its end.
-    #[default]
-    Finish,
-    /// The server waits for its end, unless a successor can continue it: then the server closes it
-    /// at once, so that the successor can start it again.
-    Transfer,
-    /// The server closes it.
-    Stop,
+    /// Whether a successor can continue the stream. A server with a successor closes such a stream
+    /// at once, so that the successor can start it again; it waits for the end of every other one.
+    pub is_transferable: bool,
 }
 
 /// The outside world of one call, as values.

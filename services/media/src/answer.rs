@@ -15,7 +15,6 @@ use wire::rtsp::{Range, Reply, Request, Status, parse_range};
 use wire::sdp::{About, describe};
 
 use super::digest;
-use super::live::Ring;
 use super::playback::Presentation;
 use super::service::{After, At, Job, Session};
 use super::title::{Title, Trouble, stamp};
@@ -201,10 +200,6 @@ impl<B: Platform> Media<B> {
         if !self.options.only.is_empty() && !self.options.only.iter().any(|only| only == path) {
             return Err(Lack::Refused(Status::NOT_FOUND));
         }
-        if let Some(title) = self.live_title(path) {
-            let has_ended = title.ring().is_some_and(Ring::has_ended);
-            return if has_ended { Err(Lack::Refused(Status::GONE)) } else { Ok(title.clone()) };
-        }
         if let Some((found, title)) = session.found.take()
             && found == path
         {
@@ -250,7 +245,7 @@ impl<B: Platform> Media<B> {
             name,
             version: title.stamp,
             server: place.host.unwrap_or(IpAddr::from([0; 4])),
-            live: self.is_broadcast(&title),
+            live: self.options.live,
             group: None,
         };
         let body = describe(&title.program, &self.grouped(cx, &title, about));

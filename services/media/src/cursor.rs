@@ -8,10 +8,9 @@ use std::sync::Arc;
 
 use seam::Instant;
 use std::time::Duration;
-use wire::containers::{Packet, Payload, Prefix, Track};
+use wire::containers::{Packet, Track};
 use wire::rtp;
 
-use super::live::{DATAGRAM, Ring};
 use super::title::Title;
 
 /// Nanoseconds in a second.
@@ -20,9 +19,6 @@ pub const SECOND: u64 = 1_000_000_000;
 /// The maximum number of packets that can be owed; a greater difference means that the sequence
 /// number lies in the past.
 const OWED_MAX: u64 = 4096;
-
-/// How long after the last datagram the next one is expected.
-const SOON_NS: u64 = 1_000_000;
 
 /// A range of packets, and the moment at which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,18 +66,9 @@ impl<F> Line<F> {
         &self.title.program.tracks[self.track]
     }
 
-    /// The ring of a live title; its times are the clock's.
-    #[inline]
-    pub fn ring(&self) -> Option<&Ring> {
-        self.title.ring()
-    }
-
     /// The number of packets in a lap.
     #[inline]
     pub fn lap(&self) -> u64 {
-        if self.ring().is_some() {
-            return u64::MAX;
-        }
         self.track().plan.len()
     }
 
@@ -89,12 +76,6 @@ impl<F> Line<F> {
     /// file.
     #[inline]
     pub fn at_ns(&self, index: u64) -> u64 {
-        if let Some(ring) = self.ring() {
-            // The due time of a packet that has not arrived is unknown: look for it soon, and for
-            // the first one at once.
-            let soon = || ring.last_ns().map_or(0, |last| last + SOON_NS);
-            return ring.at_ns(index).unwrap_or_else(soon);
-        }
         let lap = self.lap();
         let at = self.track().plan.at_ns(index % lap).unwrap_or(0);
         (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
@@ -103,9 +84,6 @@ impl<F> Line<F> {
     /// The packet, with its time and ticks on the whole timeline.
     #[inline]
     pub fn packet(&self, index: u64) -> Packet {
-        if let Some(ring) = self.ring() {
-            return live(ring, index);
-        }
         let lap = self.lap();
         let mut packet = self.track().plan.packet(index % lap);
         let laps = index / lap;
@@ -119,43 +97,20 @@ impl<F> Line<F> {
 
     /// The first packet that is due at `ns` or later.
     pub fn first_at(&self, ns: u64) -> u64 {
-        if let Some(ring) = self.ring() {
-            return ring.first_at(ns);
-        }
         let duration = self.title.program.duration_ns;
         (ns / duration) * self.lap() + self.track().plan.first_at(ns % duration)
     }
 
     /// The last packet at or before `ns` at which a player can begin.
     pub fn sync_at(&self, ns: u64) -> u64 {
-        if let Some(ring) = self.ring() {
-            return ring.sync_at(ns);
-        }
         let duration = self.title.program.duration_ns;
         (ns / duration) * self.lap() + self.track().plan.sync_at(ns % duration)
     }
 
     /// The first packet from `index` on at which a player can begin.
     pub fn sync_from(&self, index: u64) -> u64 {
-        if let Some(ring) = self.ring() {
-            return ring.sync_from(index);
-        }
         let lap = self.lap();
         (index / lap) * lap + self.track().plan.sync_from(index % lap)
-    }
-}
-
-/// A datagram of a ring as a packet; an empty one if it was overwritten.
-fn live(ring: &Ring, index: u64) -> Packet {
-    let (at_ns, sync) = ring.look(index).unwrap_or_default();
-    let from = index * DATAGRAM as u64;
-    Packet {
-        at_ns,
-        ticks: ticks(at_ns, wire::containers::ts::CLOCK),
-        marker: false,
-        sync,
-        prefix: Prefix::default(),
-        payload: Payload::File(from..from + ring.len_of(index) as u64),
     }
 }
 
@@ -175,11 +130,7 @@ pub struct Cursor<F> {
 impl<F> Cursor<F> {
     /// A cursor at the beginning of `segment`.
     pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
-        let first_ticks = match line.ring() {
-            // The packets may not have arrived yet; the segment's time is known.
-            Some(_) => ticks(segment.from_ns, line.track().clock),
-            None => line.packet(segment.first).ticks,
-        };
+        let first_ticks = line.packet(segment.first).ticks;
         Cursor { line, segment, next: segment.first, first_ticks }
     }
 
@@ -189,21 +140,10 @@ impl<F> Cursor<F> {
         self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
     }
 
-    /// The index after the last packet: the end of the segment or of the source, whichever comes
-    /// first.
-    #[inline]
-    pub fn stop(&self) -> u64 {
-        let stop = self.segment.stop;
-        match self.line.ring() {
-            Some(ring) if ring.has_ended() => stop.min(ring.count()),
-            _ => stop,
-        }
-    }
-
     /// When the next packet is due; `None` after the last one.
     #[inline]
     pub fn due(&self) -> Option<Instant> {
-        (self.next < self.stop()).then(|| self.moment(self.line.at_ns(self.next)))
+        (self.next < self.segment.stop).then(|| self.moment(self.line.at_ns(self.next)))
     }
 
     /// When the last packet before the next one is due; `None` before the first of the segment.
@@ -253,7 +193,7 @@ impl<F> Cursor<F> {
     /// When the BYE is due: at the end of the last packet's time.
     pub fn end(&self) -> Instant {
         let duration = self.line.title.program.duration_ns;
-        let stop = self.stop();
+        let stop = self.segment.stop;
         let at_lap_end = stop > 0 && stop.is_multiple_of(self.line.lap());
         let ns =
             if at_lap_end { (stop / self.line.lap()) * duration } else { self.line.at_ns(stop) };

@@ -13,7 +13,6 @@
 //! cursor        one track's packets: sequence numbers, timestamps, due times
 //! title         files: their plans and their bytes
 //! group         titles that are sent once, to an address that many clients listen to
-//! live          transport streams read from a pipe
 //! secret        numbers that cannot be guessed
 //! test_server   a small server for tests
 //! fuzz          conversations whole and in pieces, which must get the same answers
@@ -32,7 +31,6 @@ mod digest;
 #[cfg(test)]
 mod fuzz;
 mod group;
-pub mod live;
 mod options;
 mod orders;
 mod paced_source;

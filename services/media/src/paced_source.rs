@@ -10,18 +10,18 @@
 
 use core::net::SocketAddr;
 use seam::{
-    AtShutdown, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource,
-    PacketClass, StreamPolicy,
+    Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, PacketClass,
+    StreamPolicy,
 };
 use std::sync::Arc;
 use wire::containers::Kind;
 use wire::rtcp::{self, Message};
 
+use super::Media;
 use super::cursor::{Cursor, Line};
 use super::orders::{Destination, Order, Orders};
 use super::rtp_stream::{Piece, RtpStream};
 use super::title::{Title, Window};
-use super::{Media, live};
 use web::Platform;
 
 /// The maximum number of streams of one worker: one for each slot.
@@ -29,18 +29,9 @@ const STREAMS_MAX: usize = super::orders::SLOTS;
 /// How often to try to read an order that changes during the read.
 const LOOKS: usize = 64;
 
-/// A stream of the streaming worker.
-#[derive(Debug)]
-pub enum Stream<F> {
-    /// A stream that sends datagrams.
-    Sends(Box<Sending<F>>),
-    /// The reader of a live source, and the moment of its next read.
-    Reads(usize, Instant),
-}
-
 /// A running stream of datagrams.
 #[derive(Debug)]
-pub struct Sending<F> {
+pub struct Stream<F> {
     slot: usize,
     destination: Destination,
     rtp: RtpStream<F>,
@@ -61,7 +52,7 @@ pub struct Sending<F> {
     scratch: Vec<u8>,
 }
 
-impl<F> Sending<F> {
+impl<F> Stream<F> {
     /// Whether the stream continues without this server, because other hosts may listen to its
     /// group.
     fn goes_on(&self) -> bool {
@@ -77,9 +68,6 @@ impl<B: Platform> Media<B> {
     /// The title of an order, in the version for which the order was planned. It is read if it is
     /// not in memory, as happens where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
-        if let Some(title) = self.live_title(path) {
-            return Some(title.clone());
-        }
         if let Some(title) = self.library.find(path, stamp) {
             return Some(title);
         }
@@ -87,7 +75,7 @@ impl<B: Platform> Media<B> {
         (title.stamp == stamp).then_some(title)
     }
 
-    fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {
+    fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Stream<B::File>> {
         let (path, stamp) = cx.state.file(slot);
         let title = self.ordered_title(&path, stamp)?;
         let (destination, ssrc, track) = cx.state.route(slot);
@@ -98,7 +86,7 @@ impl<B: Platform> Media<B> {
         cursor.next = cx.state.resumed(slot, order);
         let mut rtp = RtpStream::new(cursor, ssrc).apart();
         (rtp.packets, rtp.octets) = cx.state.sent_before(slot);
-        Some(Sending {
+        Some(Stream {
             slot,
             destination,
             rtp,
@@ -119,7 +107,7 @@ impl<B: Platform> Media<B> {
     /// are due that the session counts as sent. Those are sent first, or receivers would miss their
     /// sequence numbers.
     #[inline]
-    fn heed(&self, cx: &At<'_>, stream: &mut Sending<B::File>) {
+    fn heed(&self, cx: &At<'_>, stream: &mut Stream<B::File>) {
         if stream.then.is_some() || cx.state.epoch(stream.slot) == stream.epoch {
             return;
         }
@@ -141,7 +129,7 @@ impl<B: Platform> Media<B> {
     }
 
     /// Plays the new order from now on.
-    fn turn(&self, cx: &At<'_>, stream: &mut Sending<B::File>, order: &Order) {
+    fn turn(&self, cx: &At<'_>, stream: &mut Stream<B::File>, order: &Order) {
         let segment = order.segment;
         (stream.epoch, stream.leaves, stream.then) = (order.epoch, order.leaves, None);
         if stream.leaves {
@@ -160,7 +148,7 @@ impl<B: Platform> Media<B> {
 
     /// The next piece and its due time; packets owed before the next order are due at once.
     #[inline]
-    fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
+    fn piece(&self, cx: &At<'_>, stream: &mut Stream<B::File>) -> Option<(Instant, Piece)> {
         loop {
             let next = stream.rtp.next();
             match (stream.then, next) {
@@ -175,7 +163,7 @@ impl<B: Platform> Media<B> {
     }
 
     /// When the stream wants to be called next.
-    fn next(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Next {
+    fn next(&self, cx: &At<'_>, stream: &mut Stream<B::File>) -> Next {
         let next = self.piece(cx, stream);
         if stream.leaves || stream.broken {
             return Next::At(cx.now);
@@ -188,8 +176,8 @@ impl<B: Platform> Media<B> {
     }
 
     /// Appends the next packet, which is due at `at`; false if its bytes are not available.
-    fn packet(&self, stream: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
-        let Sending { rtp, window, scratch, .. } = stream;
+    fn packet(&self, stream: &mut Stream<B::File>, at: Instant, burst: &mut Burst) -> bool {
+        let Stream { rtp, window, scratch, .. } = stream;
         let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
         let title = &rtp.cursor.line.title;
         scratch.clear();
@@ -216,7 +204,7 @@ impl<B: Platform> Media<B> {
         true
     }
 
-    fn report(&self, stream: &mut Sending<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
+    fn report(&self, stream: &mut Stream<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
         stream.scratch.clear();
         stream.rtp.report(&self.options, at, bye, &mut stream.scratch);
         burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
@@ -226,7 +214,7 @@ impl<B: Platform> Media<B> {
     fn send(
         &self,
         cx: &At<'_>,
-        stream: &mut Sending<B::File>,
+        stream: &mut Stream<B::File>,
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
@@ -244,17 +232,12 @@ impl<B: Platform> Media<B> {
         if cx.now.since(until) > self.options.debt {
             cx.state.skip(stream.rtp.skip(cx.now));
         }
-        loop {
-            let is_there = stream.rtp.is_there();
-            let Some((at, piece)) = self.piece(cx, stream) else { break };
-            if at > until || burst.is_full() || stream.leaves {
-                break;
-            }
+        while let Some((at, piece)) = self.piece(cx, stream)
+            && at <= until
+            && !burst.is_full()
+            && !stream.leaves
+        {
             match piece {
-                Piece::Packet if !is_there => {
-                    self.tell(cx, stream);
-                    return Next::At(until.max(cx.now) + live::LOOK_EVERY);
-                }
                 Piece::Packet => {
                     if !self.packet(stream, at, burst) {
                         stream.broken = true;
@@ -270,7 +253,7 @@ impl<B: Platform> Media<B> {
     }
 
     /// Stores the position of a stream.
-    fn tell(&self, cx: &At<'_>, stream: &Sending<B::File>) {
+    fn tell(&self, cx: &At<'_>, stream: &Stream<B::File>) {
         let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
         cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
     }
@@ -278,16 +261,13 @@ impl<B: Platform> Media<B> {
 
 impl<B: Platform> PacedSource for Media<B> {
     type State = Orders;
-    type Stream = Stream<B::File>;
+    type Stream = Box<Stream<B::File>>;
 
     fn limits(&self) -> PacedLimits {
         PacedLimits::streams(STREAMS_MAX)
     }
 
-    fn start(&self, cx: &At<'_>) -> Option<(Stream<B::File>, Next)> {
-        if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
-            return Some((Stream::Reads(source, cx.now), Next::At(cx.now)));
-        }
+    fn start(&self, cx: &At<'_>) -> Option<(Self::Stream, Next)> {
         // An order that is still being written is handled when its writer rings, after the last
         // write. Waiting here could keep the writer off the processor.
         let mut unwritten = Vec::new();
@@ -300,7 +280,7 @@ impl<B: Platform> PacedSource for Media<B> {
             };
             if let Some(mut stream) = self.take_up(cx, slot, &order) {
                 let next = self.next(cx, &mut stream);
-                break Some((Stream::Sends(Box::new(stream)), next));
+                break Some((Box::new(stream), next));
             }
             cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
             cx.state.put_back(slot, false);
@@ -312,60 +292,37 @@ impl<B: Platform> PacedSource for Media<B> {
     fn due(
         &self,
         cx: &At<'_>,
-        stream: &mut Stream<B::File>,
+        stream: &mut Self::Stream,
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
-        match stream {
-            Stream::Sends(stream) => self.send(cx, stream, until, burst),
-            Stream::Reads(source, again) => {
-                *again = until.max(cx.now) + live::LOOK_EVERY;
-                let more = self.sources[*source].pump(cx.worker, cx.now);
-                more.map_or(Next::Done, |_| Next::At(*again))
-            }
-        }
+        self.send(cx, stream, until, burst)
     }
 
-    fn withdrawn(&self, cx: &At<'_>, stream: &mut Stream<B::File>, unsent: usize) {
-        let Stream::Sends(stream) = stream else { return };
+    fn withdrawn(&self, cx: &At<'_>, stream: &mut Self::Stream, unsent: usize) {
         stream.rtp.take_back(unsent);
         self.tell(cx, stream);
     }
 
-    fn rung(&self, cx: &At<'_>, stream: &mut Stream<B::File>) -> Next {
-        match stream {
-            Stream::Sends(stream) => {
-                self.heed(cx, stream);
-                self.next(cx, stream)
-            }
-            Stream::Reads(_, again) => Next::At(*again),
-        }
+    fn rung(&self, cx: &At<'_>, stream: &mut Self::Stream) -> Next {
+        self.heed(cx, stream);
+        self.next(cx, stream)
     }
 
-    fn has_news(&self, cx: &At<'_>, stream: &Stream<B::File>) -> bool {
-        match stream {
-            Stream::Sends(stream) => {
-                // Packets that are owed before the next order must be asked for.
-                stream.then.is_none() && cx.state.epoch(stream.slot) != stream.epoch
-            }
-            Stream::Reads(..) => false,
-        }
+    fn has_news(&self, cx: &At<'_>, stream: &Self::Stream) -> bool {
+        // Packets that are owed before the next order must be asked for.
+        stream.then.is_none() && cx.state.epoch(stream.slot) != stream.epoch
     }
 
-    fn policy(&self, stream: &Stream<B::File>) -> StreamPolicy {
-        let Stream::Sends(sending) = stream else {
-            // A reader that waits would starve all who listen to its source.
-            let (class, at_shutdown) = (PacketClass::Audio, AtShutdown::Stop);
-            return StreamPolicy { class, at_shutdown, ..StreamPolicy::default() };
-        };
-        let is_group = sending.destination.rtcp.ip().is_multicast();
+    fn policy(&self, stream: &Self::Stream) -> StreamPolicy {
+        let is_group = stream.destination.rtcp.ip().is_multicast();
         StreamPolicy {
-            class: match sending.rtp.cursor.line.track().kind {
+            class: match stream.rtp.cursor.line.track().kind {
                 Kind::Audio => PacketClass::Audio,
                 Kind::Video => PacketClass::Video,
             },
-            report_group: is_group.then_some(sending.destination.rtcp),
-            at_shutdown: if sending.goes_on() { AtShutdown::Transfer } else { AtShutdown::Finish },
+            report_group: is_group.then_some(stream.destination.rtcp),
+            is_transferable: stream.goes_on(),
         }
     }
 
@@ -383,9 +340,7 @@ impl<B: Platform> PacedSource for Media<B> {
         });
     }
 
-    fn close(&self, cx: &At<'_>, stream: Stream<B::File>) {
-        if let Stream::Sends(stream) = stream {
-            cx.state.put_back(stream.slot, stream.goes_on());
-        }
+    fn close(&self, cx: &At<'_>, stream: Self::Stream) {
+        cx.state.put_back(stream.slot, stream.goes_on());
     }
 }

@@ -25,9 +25,6 @@ use super::transport::{Leg, Way};
 use web::Platform;
 use wire::containers::Kind;
 
-/// Playback of a live source does not begin with a picture older than this.
-pub(super) const STALE_NS: u64 = 12 * SECOND;
-
 /// An RTSP session: one title played to one client.
 #[derive(Debug)]
 pub struct Presentation<F> {
@@ -218,8 +215,8 @@ impl<B: Platform> Media<B> {
         group: usize,
     ) -> Playing {
         let title = presentation.title.clone();
-        let (laps, tracks) = (self.laps(&title), presentation.tracks().collect::<Vec<_>>());
-        let from_ns = match self.is_broadcast(&title) {
+        let (laps, tracks) = (self.options.laps(), presentation.tracks().collect::<Vec<_>>());
+        let from_ns = match self.options.live {
             true => begin_at(&title, tracks.iter().copied(), cx.now.ns()),
             false => 0,
         };
@@ -260,8 +257,8 @@ impl<B: Platform> Media<B> {
         presentation: &Presentation<B::File>,
         range: Option<Range>,
     ) -> Result<Course, Status> {
-        let end = presentation.end_ns(self.laps(&presentation.title));
-        if self.is_broadcast(&presentation.title) {
+        let end = presentation.end_ns(self.options.laps());
+        if self.options.live {
             let from_ns = begin_at(&presentation.title, presentation.tracks(), now.ns());
             return Ok(Course { from_ns, to_ns: None, resumes: false });
         }
@@ -300,7 +297,7 @@ impl<B: Platform> Media<B> {
             Some(segment) if course.resumes => segment.stop,
             _ => line.first_at(course.from_ns),
         };
-        let laps = self.laps(&presentation.title);
+        let laps = self.options.laps();
         let last = if laps { u64::MAX } else { line.lap() };
         if first >= last {
             return None;
@@ -325,13 +322,13 @@ impl<B: Platform> Media<B> {
 
     /// The value of `Range`: the start and the end of the playback.
     fn told(&self, presentation: &Presentation<B::File>, from_ns: u64) -> String {
-        if self.is_broadcast(&presentation.title) {
+        if self.options.live {
             return "npt=now-".to_owned();
         }
         let duration = presentation.title.program.duration_ns;
         let to_ns = match presentation.stand {
             Stand::Playing { to_ns, .. } => to_ns,
-            _ => presentation.end_ns(self.laps(&presentation.title)),
+            _ => presentation.end_ns(self.options.laps()),
         };
         let from = wire::rtsp::seconds(from_ns % duration.max(1));
         let to = to_ns.map_or(String::new(), wire::rtsp::seconds);
@@ -340,7 +337,7 @@ impl<B: Platform> Media<B> {
 }
 
 /// The position at which to begin for the time `ns`: at a key picture, if there is video.
-pub fn begin_at<F: Send + 'static>(
+fn begin_at<F: Send + 'static>(
     title: &Arc<Title<F>>,
     tracks: impl Iterator<Item = usize>,
     ns: u64,
@@ -350,11 +347,7 @@ pub fn begin_at<F: Send + 'static>(
         let is_picture = |line: &Line<F>| line.track().kind == Kind::Video;
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
     });
-    let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
-    // If the newest picture is too old, the source has paused; playback begins when it resumes.
-    let is_stale =
-        title.ring().is_some_and(|ring| ring.last_ns().is_none() || ns - at_ns > STALE_NS);
-    if is_stale { ns } else { at_ns }
+    leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns))
 }
 
 /// The value of `RTP-Info`: the sequence number and timestamp of each track's first packet.

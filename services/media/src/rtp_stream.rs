@@ -169,18 +169,6 @@ impl<F> RtpStream<F> {
         self.cursor.next = from;
     }
 
-    /// Whether the next packet exists. If a cursor's packets were overwritten, it moves to where a
-    /// player can begin.
-    #[inline]
-    pub fn is_there(&mut self) -> bool {
-        let Some(ring) = self.cursor.line.ring() else { return true };
-        if self.cursor.next < ring.oldest() {
-            let next = ring.sync_from(ring.oldest() + (ring.count() - ring.oldest()) / 2);
-            self.cursor.next = next.min(self.cursor.segment.stop);
-        }
-        self.cursor.next < ring.count()
-    }
-
     /// Leaves out the packets due before `moment` that must otherwise be sent before the segment
     /// `next` begins, or, if that is the present one with an earlier end, before it ends; returns
     /// how many.

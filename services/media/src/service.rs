@@ -19,7 +19,6 @@ use wire::rtsp::{self, Bad, Item, Reply, Status};
 use wire::{rtcp, rtp};
 
 use super::cursor::Line;
-use super::live::{self, Source};
 use super::options::Options;
 use super::orders::Orders;
 use super::playback::Presentation;
@@ -36,7 +35,6 @@ pub struct Media<B: Platform> {
     pub(super) platform: B,
     pub(super) library: Library<B::File>,
     pub(super) secret: Secret,
-    pub(super) sources: Vec<Source<B::File>>,
     /// The paths about which the operator was warned.
     warned: Mutex<Vec<String>>,
 }
@@ -117,7 +115,7 @@ impl<B: Platform> Media<B> {
         let secret = Secret::new(options.secret);
         options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, platform, library, secret, sources: Vec::new(), warned: Mutex::default() }
+        Media { options, platform, library, secret, warned: Mutex::default() }
     }
 
     /// Tells the operator once what of a file is not sent, and why.
@@ -136,33 +134,6 @@ impl<B: Platform> Media<B> {
                 let _ = write!(line, "{path}: {words}");
             });
         }
-    }
-
-    /// Adds live sources; each is a title with the source's name.
-    #[must_use]
-    pub fn with_sources(mut self, sources: Vec<Source<B::File>>) -> Media<B> {
-        self.sources = sources;
-        self
-    }
-
-    /// The live sources.
-    pub fn sources(&self) -> &[Source<B::File>] {
-        &self.sources
-    }
-
-    /// The live title of this name.
-    pub(super) fn live_title(&self, path: &str) -> Option<&Arc<Title<B::File>>> {
-        self.sources.iter().map(|source| &source.title).find(|title| title.path == path)
-    }
-
-    /// Whether the clock determines the position in a title, so that clients cannot choose it.
-    pub(super) fn is_broadcast(&self, title: &Title<B::File>) -> bool {
-        self.options.live || title.ring().is_some()
-    }
-
-    /// Whether a title has no end or begins again at its end.
-    pub(super) fn laps(&self, title: &Title<B::File>) -> bool {
-        self.options.laps() || title.ring().is_some()
     }
 
     /// Answers the input; returns how much of it was used.
@@ -263,11 +234,6 @@ impl<B: Platform> Media<B> {
         out: &mut Out,
     ) -> Pumped<B::File> {
         loop {
-            for leg in &mut presentation.legs {
-                if let Way::Interleaved { rtp: Some(rtp), .. } = &mut leg.way {
-                    rtp.is_there();
-                }
-            }
             let mut first: Option<(Instant, Piece, usize)> = None;
             for (index, leg) in presentation.legs.iter().enumerate() {
                 if let Way::Interleaved { rtp: Some(rtp), .. } = &leg.way
@@ -296,9 +262,6 @@ impl<B: Platform> Media<B> {
                 if skipped > 0 {
                     continue;
                 }
-            }
-            if piece == Piece::Packet && !rtp.is_there() {
-                return Pumped::Next(cx.now + live::LOOK_EVERY);
             }
             match piece {
                 Piece::Packet => {

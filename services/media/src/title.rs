@@ -11,9 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use seam::Source;
 use wire::containers::{self, Payload, Program, Unplayable};
 
-use memory::Region;
-
-use super::live::{DATAGRAM, Ring};
 use super::options::Options;
 use web::{LookupError, Meta, Platform, Resource};
 
@@ -31,15 +28,7 @@ pub struct Title<F> {
     pub program: Program,
     len: u64,
     store: Store<F>,
-    /// Datagrams recently copied out of a ring, by their lower bits.
-    copies: Mutex<Vec<Option<Copied>>>,
 }
-
-/// A datagram and its bytes.
-type Copied = (u64, Arc<[u8]>);
-
-/// The number of kept copies: streams that are at the same moment share them.
-const COPIES: u64 = 1024;
 
 #[derive(Debug)]
 enum Store<F> {
@@ -47,8 +36,6 @@ enum Store<F> {
     Memory(Arc<[u8]>),
     /// A file that is read when needed.
     File(Mutex<F>),
-    /// A live source.
-    Live(Arc<Region<Ring>>),
 }
 
 /// Why a file is not played.
@@ -97,33 +84,14 @@ impl<F: Send + 'static> Title<F> {
             let program = containers::open(&mut reader).map_err(unplayable)?;
             (program, Store::File(Mutex::new(file)))
         };
-        Ok(Title {
-            path: path.to_owned(),
-            stamp: stamp(meta),
-            program,
-            len: meta.len,
-            store,
-            copies: Mutex::default(),
-        })
-    }
-
-    /// The title of a live source.
-    pub fn live(name: &str, ring: Arc<Region<Ring>>) -> Title<F> {
-        Title {
-            path: name.to_owned(),
-            stamp: 0,
-            program: containers::ts::live(),
-            len: 0,
-            store: Store::Live(ring),
-            copies: Mutex::default(),
-        }
+        Ok(Title { path: path.to_owned(), stamp: stamp(meta), program, len: meta.len, store })
     }
 
     /// The number of bytes that the title keeps in memory, without its plan.
     fn weight(&self) -> u64 {
         match &self.store {
             Store::Memory(bytes) => bytes.len() as u64,
-            Store::File(_) | Store::Live(_) => 0,
+            Store::File(_) => 0,
         }
     }
 }
@@ -153,38 +121,6 @@ pub struct Window {
 /// A payload's bytes.
 pub type Bytes = (Arc<[u8]>, Range<usize>);
 
-impl<F> Title<F> {
-    /// The ring of a live title.
-    #[inline]
-    pub fn ring(&self) -> Option<&Ring> {
-        match &self.store {
-            Store::Live(ring) => Some(ring),
-            Store::Memory(_) | Store::File(_) => None,
-        }
-    }
-
-    /// The bytes of a live datagram, copied once for all streams that send it now.
-    fn copied(&self, ring: &Ring, index: u64) -> Option<Bytes> {
-        let mut copies = locked(&self.copies);
-        copies.resize_with(COPIES as usize, || None);
-        let place = &mut copies[(index % COPIES) as usize];
-        let bytes = match place {
-            Some((known, bytes)) if *known == index => bytes.clone(),
-            _ => {
-                let mut bytes = Vec::with_capacity(DATAGRAM);
-                if !ring.read(index, &mut bytes) {
-                    return None;
-                }
-                let bytes: Arc<[u8]> = bytes.into();
-                *place = Some((index, bytes.clone()));
-                bytes
-            }
-        };
-        let whole = 0..bytes.len();
-        Some((bytes, whole))
-    }
-}
-
 impl<F: Send + 'static> Title<F> {
     /// The bytes of a payload, if they are in memory.
     #[inline]
@@ -196,9 +132,6 @@ impl<F: Send + 'static> Title<F> {
             }
             (Payload::File(range) | Payload::Swapped(range), Store::File(_)) => {
                 (range, (window.bytes.as_ref()?, window.from))
-            }
-            (Payload::File(range) | Payload::Swapped(range), Store::Live(ring)) => {
-                return self.copied(ring, range.start / DATAGRAM as u64);
             }
         };
         let start = usize::try_from(range.start.checked_sub(from)?).ok()?;

@@ -10,11 +10,11 @@ use super::plan::{Clocked, Kind, Plan, SECOND, Track, scaled};
 use super::{PACKETS_MAX, Program, Unplayable, fill};
 
 /// Bytes of a packet.
-pub const PACKET: usize = 188;
+const PACKET: usize = 188;
 /// The first byte of each.
-pub const SYNC_BYTE: u8 = 0x47;
+const SYNC_BYTE: u8 = 0x47;
 /// Packets per datagram: 1316 bytes, as usual.
-pub const GROUP: usize = 7;
+const GROUP: usize = 7;
 /// The number of streams that are searched for their first presentation time.
 const STREAMS: usize = 16;
 /// The PID of the program association table.
@@ -22,15 +22,13 @@ const PROGRAMS: u16 = 0;
 /// The payload type (RFC 3551).
 const PAYLOAD_TYPE: u8 = 33;
 /// Ticks of its timestamps a second.
-pub const CLOCK: u32 = 90_000;
-/// The announced rate of a live stream, in bits a second.
-const LIVE_BITS: u64 = 4_000_000;
+const CLOCK: u32 = 90_000;
 /// Ticks of the program clock a second; it wraps at 2^33 times 300.
-pub const PCR_HZ: u64 = 27_000_000;
+const PCR_HZ: u64 = 27_000_000;
 /// Where the program clock wraps.
-pub const PCR_WRAP: u64 = (1 << 33) * 300;
+const PCR_WRAP: u64 = (1 << 33) * 300;
 /// The clock must be sent every 100 ms, so a greater difference between two readings is a jump.
-pub const JUMP: u64 = 2 * PCR_HZ;
+const JUMP: u64 = 2 * PCR_HZ;
 /// The minimum distance of kept readings in nanoseconds; closer ones would only add jitter.
 const READING_NS: u64 = 20_000_000;
 /// Program tables belong to the next picture if they are this close to it; they must be repeated at
@@ -41,17 +39,17 @@ const READ: usize = PACKET * GROUP * 256;
 
 /// The header of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketInfo {
+struct PacketInfo {
     /// The PID, 13 bits; 0 is the program association table.
-    pub pid: u16,
+    pid: u16,
     /// The program clock, in ticks of 27 MHz.
-    pub pcr: Option<u64>,
+    pcr: Option<u64>,
     /// A player can start at this packet.
-    pub sync: bool,
+    sync: bool,
 }
 
 /// Reads the header of a packet of [`PACKET`] bytes; `None` if it is invalid.
-pub fn inspect(packet: &[u8]) -> Option<PacketInfo> {
+fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     if packet.len() < PACKET || packet[0] != SYNC_BYTE {
         return None;
     }
@@ -143,32 +141,6 @@ impl Watch {
     }
 }
 
-/// A live stream: its description, with one empty second in place of a plan.
-pub fn live() -> Program {
-    let bytes = (PACKET * GROUP) as u64;
-    let (data, readings, syncs) = (0..bytes, vec![(0, 0), (bytes, SECOND)], vec![0]);
-    let plan = Plan::from(Clocked { data, bytes, readings, syncs, begins_ns: 0 });
-    Program {
-        kind: "MPEG-TS",
-        left_out: Vec::new(),
-        tracks: vec![track(LIVE_BITS, plan)],
-        duration_ns: u64::MAX,
-        made: [].into(),
-    }
-}
-
-fn track(bits: u64, plan: Plan) -> Track {
-    Track {
-        kind: Kind::Video,
-        payload_type: PAYLOAD_TYPE,
-        encoding: "MP2T/90000".to_owned(),
-        parameters: None,
-        clock: CLOCK,
-        bits,
-        plan,
-    }
-}
-
 /// Makes the plan of a transport stream.
 pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     file.seek(SeekFrom::Start(0))?;
@@ -217,7 +189,15 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     let begins_ns = scaled(first, SECOND, CLOCK.into());
     let clocked = Clocked { data: 0..at, bytes, readings, syncs, begins_ns };
     let duration_ns = clocked.ns_at(at).max(1);
-    let track = track(scaled(at * 8, SECOND, duration_ns), Plan::from(clocked));
+    let track = Track {
+        kind: Kind::Video,
+        payload_type: PAYLOAD_TYPE,
+        encoding: "MP2T/90000".to_owned(),
+        parameters: None,
+        clock: CLOCK,
+        bits: scaled(at * 8, SECOND, duration_ns),
+        plan: Plan::from(clocked),
+    };
     let (tracks, left_out) = (vec![track], Vec::new());
     Ok(Program { kind: "MPEG-TS", tracks, duration_ns, made: [].into(), left_out })
 }

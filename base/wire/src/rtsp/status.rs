@@ -17,8 +17,6 @@ impl Status {
     pub const NOT_FOUND: Status = Status(404, "Not Found");
     /// The resource does not support the method.
     pub const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");
-    /// The resource existed and will not return.
-    pub const GONE: Status = Status(410, "Gone");
     /// No description in a format that the client accepts.
     pub const NOT_ACCEPTABLE: Status = Status(406, "Not Acceptable");
     /// The body is longer than allowed.

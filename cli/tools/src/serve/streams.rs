@@ -1,10 +1,6 @@
 //! The figures of a media server's streams: as metrics while it runs, and as a line at the end.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-
 use ::media::Orders;
-use ::media::live::Source;
 use engines::StateStore;
 use engines::status::Gauge;
 use pacing::{Counter, StreamStats};
@@ -37,18 +33,8 @@ pub fn report(stats: &StreamStats, skipped: u64) {
 
 /// A store of a media server's state that keeps nothing, and reports on its streams.
 pub struct StreamMetrics<'a> {
-    sources: &'a [Source<Arc<OwnedFd>>],
-    stats: Option<&'a StreamStats>,
-}
-
-impl<'a> StreamMetrics<'a> {
-    /// Reports on these live sources, and on streams by UDP if there are any.
-    pub fn new(
-        sources: &'a [Source<Arc<OwnedFd>>],
-        stats: Option<&'a StreamStats>,
-    ) -> StreamMetrics<'a> {
-        StreamMetrics { sources, stats }
-    }
+    /// The figures of streams by UDP, if the server sends any.
+    pub stats: Option<&'a StreamStats>,
 }
 
 impl StateStore<Orders> for StreamMetrics<'_> {
@@ -60,33 +46,19 @@ impl StateStore<Orders> for StreamMetrics<'_> {
             value: value as f64,
             is_total,
         };
-        let mut gauges = Vec::new();
-        for source in self.sources {
-            let (count, (astray, late)) = (source.ring().count(), source.ring().troubles());
-            let labels = vec![("source".to_owned(), source.name().to_owned())];
-            let of = |name: &str, help: &str, value: u64| Gauge {
-                labels: labels.clone(),
-                ..gauge(name, help, value, true)
-            };
-            gauges.extend([
-                of("source_datagrams", "Datagrams that came in", count),
-                of("source_astray", "Bytes that were no packet", astray),
-                of("source_late", "Times that the source was late", late),
-            ]);
-        }
         let set_up = orders.count() as u64;
-        gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
-        let help = "Packets left out because they were too late";
-        gauges.push(gauge("skipped", help, orders.skipped(), true));
+        let skipped = "Packets left out because they were too late";
         let totals = orders.heard();
         let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
         let trip = totals.round_trip.as_micros() as u64;
-        gauges.extend([
+        let mut gauges = vec![
+            gauge("transmissions", "Tracks set up for UDP", set_up, false),
+            gauge("skipped", skipped, orders.skipped(), true),
             gauge("heard", "Transmissions of which receivers report", totals.reporting, false),
             gauge("heard_lost", "Packets that they miss", lost, false),
             gauge("heard_lost_percent", "The most that one missed lately", share, false),
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
-        ]);
+        ];
         if let Some(stats) = self.stats {
             let dropped = |class: PacketClass| stats.dropped[class as usize].read();
             gauges.extend([
