@@ -184,7 +184,7 @@ fn heard(from: u32, block: &rtcp_types::ReportBlock<'_>) -> ReceptionReport {
     }
 }
 
-/// When to report: section 6.3.1 for a sender.
+/// When to report: section 6.3.1 for a sender with one receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Timer {
     /// The bandwidth for the reports of all members, in bytes a second.
@@ -197,8 +197,6 @@ pub struct Timer {
 impl Timer {
     /// The share of the session's bandwidth for reports (section 6.2).
     const SHARE: f64 = 0.05;
-    /// The senders' part of the share.
-    const SENDERS: f64 = 0.25;
     /// The minimum interval, in seconds.
     const LEAST_S: f64 = 5.0;
     /// The compensation for reconsideration: e - 3/2.
@@ -215,14 +213,12 @@ impl Timer {
         self.mean += ((bytes + 28) as f64 - self.mean) / 16.0;
     }
 
-    /// The time until the next report, with `senders` among `members`; `draw` is 64 random bits.
-    pub fn interval(&mut self, members: u32, senders: u32, draw: u64) -> Duration {
+    /// The time until the next report; `draw` is 64 random bits.
+    pub fn interval(&mut self, draw: u64) -> Duration {
         let least = if self.initial { Timer::LEAST_S / 2.0 } else { Timer::LEAST_S };
         self.initial = false;
-        let few_senders = f64::from(senders) <= f64::from(members) * Timer::SENDERS;
-        let (share, count) =
-            if few_senders { (Timer::SENDERS, senders) } else { (1.0, members.max(1)) };
-        let fair = self.mean * f64::from(count) / (self.bandwidth * share).max(1.0);
+        // Both members share the bandwidth, because more than a quarter of them send.
+        let fair = self.mean * 2.0 / self.bandwidth.max(1.0);
         // 0.5 to 1.5, so that members do not synchronise.
         let spread = 0.5 + (draw >> 11) as f64 / (1_u64 << 53) as f64;
         Duration::from_secs_f64(fair.max(least).min(3600.0) * spread / Timer::COMPENSATION)
@@ -326,19 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_few_come_every_five_seconds_and_of_many_take_their_share() {
+    fn reports_come_every_five_seconds_or_take_their_share() {
         let mut timer = Timer::new(1_000_000);
-        let first = timer.interval(2, 1, u64::MAX / 2).as_secs_f64();
+        let first = timer.interval(u64::MAX / 2).as_secs_f64();
         assert!((first - 2.5 / 1.218).abs() < 0.01, "{first}");
         let mut all = 0.0;
         for round in 0_u64..1000 {
-            let next = timer.interval(2, 1, round << 54).as_secs_f64();
+            let next = timer.interval(round << 54).as_secs_f64();
             assert!((2.05..=6.2).contains(&next), "{next}");
             all += next;
         }
         assert!((all / 1000.0 - 5.0 / 1.218).abs() < 0.1, "{all}");
-        // 5 % of 125 kB/s, a quarter of it for senders: 100 senders of 128 bytes in 8.2 s.
-        let many = timer.interval(1000, 100, u64::MAX / 2).as_secs_f64();
-        assert!((many - 12_800.0 / 1_562.5 / 1.218).abs() < 0.1, "{many}");
+        // 5 % of 25 bytes a second: two reports of 128 bytes in 204.8 s.
+        let slow = Timer::new(200).interval(u64::MAX / 2).as_secs_f64();
+        assert!((slow - 204.8 / 1.218).abs() < 0.1, "{slow}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ::media::{Credentials, Groups, Media, Options, Orders};
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Refused, Shape};
+use engines::{Assets, ExtraWorker, Handover, Refused, Shape};
 use memory::Region;
 use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats};
 
@@ -165,19 +165,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
         grammar: crate::grammar,
         facts: &[],
     };
-    let Some(sockets) = &sockets else {
-        let mut metrics = StreamMetrics { stats: None };
-        return args.server.run(&shape, &instance, Beside::default(), &mut metrics);
-    };
     let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
-        .ranked(args.rank.rank())
-        .classed(args.classes);
-    let mut metrics = StreamMetrics { stats: Some(&stats) };
-    let beside = Beside { extra: Some(&runner), others: &sockets.fds(), ..Beside::default() };
-    let exit = args.server.run(&shape, &instance, beside, &mut metrics);
+    let runner = sockets.as_ref().map(|sockets| {
+        PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
+            .ranked(args.rank.rank())
+            .classed(args.classes)
+    });
+    let beside = Beside {
+        extra: runner.as_ref().map(|runner| runner as &dyn ExtraWorker),
+        others: &sockets.iter().flat_map(StreamSockets::fds).collect::<Vec<_>>(),
+        ..Beside::default()
+    };
+    let exit = args.server.run(&shape, &instance, beside, &mut StreamMetrics { stats: &stats });
     report(&stats, orders.skipped());
     exit
 }

@@ -20,7 +20,7 @@ const FILMS: [&str; 5] = ["film.ts", "film.mp4", "tone.wav", "disc.wav", "talk.o
 /// The target of seeks; a packet begins there in each file.
 const PLACE: &str = "2-";
 /// The engines, used in turn.
-const ENGINES: [&str; 4] = ["epoll", "prefork", "uring", "thread"];
+const ENGINES: [&str; 6] = ["epoll", "prefork", "uring", "thread", "select", "port"];
 /// Servers at once.
 const ABREAST: usize = 9;
 /// After this time without a packet no packet is on its way.
@@ -187,7 +187,8 @@ fn pairs() -> Vec<(Sender, &'static str)> {
     let all = (0..turns).flat_map(|turn| Sender::all().enumerate().map(move |it| (turn, it)));
     let pair = |(turn, (at, sender)): (usize, (usize, Sender))| {
         let engine = ENGINES[(at + turn) % ENGINES.len()];
-        (sender, if engine == "uring" && !has_rings { "epoll" } else { engine })
+        let is_rings = ["uring", "port"].contains(&engine);
+        (sender, if is_rings && !has_rings { "epoll" } else { engine })
     };
     all.map(pair).collect()
 }

@@ -4,13 +4,12 @@
 
 mod play;
 
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 use sys::signal::Signal;
-use testkit::{Ended, Folder, Law, PATIENCE, Process, Server, skip};
+use testkit::{Ended, Folder, Law, PATIENCE, Process, Server};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -76,12 +75,9 @@ fn a_group_hears_one_sender() {
     }
     // A server without groups refuses, and players try the next transport.
     let server = Server::start(&mut serve(&[dir]));
-    let refused = listen_to_group(&self::url(&server, "a.wav")).end(PATIENCE);
+    let url = self::url(&server, "a.wav");
+    let refused = run(&[&["play", &url, "--json", "--for", "2s"], &here[..]].concat());
     assert!(refused.code == Some(1) && refused.out.contains("461"), "{refused:?}");
-}
-
-fn listen_to_group(url: &str) -> Process {
-    begin(&["play", url, "--json", "--for", "2s", "--multicast", "--interface", "127.0.0.1"])
 }
 
 #[test]
@@ -102,34 +98,6 @@ fn many_receivers_are_a_load() {
     assert!(hearing["first_packet_ms"]["p50"].as_f64() > Some(0.0), "{hearing}");
     let two = run(&["load", "rtsp://127.0.0.1:1/a", "http://x"]);
     assert!(two.code == Some(2) && two.err.contains("listened to"), "{two:?}");
-}
-
-/// A film each within the connection and by datagrams.
-fn check_engine(folder: &Path, engine: &str) {
-    let folder = folder.to_str().expect("text");
-    let Ok(server) = Server::try_start(&mut serve(&[folder, "--engine", engine])) else {
-        assert!(["uring", "port"].contains(&engine), "{engine} needs nothing special");
-        return skip("io_uring");
-    };
-    let url = url(&server, "a.wav");
-    let listeners = [listen(&url, &["-n", "3"]), listen(&url, &["-n", "3", "--tcp"])];
-    for listener in listeners {
-        let hearing = heard(listener, engine);
-        assert_eq!(hearing["ended"], 3, "{engine}: {hearing}");
-        assert_eq!(hearing["packets"], 3 * 50, "{engine}: {hearing}");
-    }
-}
-
-#[test]
-fn every_architecture_streams() {
-    let folder = Folder::new();
-    folder.file("a.wav", wave(1_000));
-    std::thread::scope(|scope| {
-        for engine in ["prefork", "thread", "select", "uring", "port"] {
-            let folder = folder.path();
-            scope.spawn(move || check_engine(folder, engine));
-        }
-    });
 }
 
 #[test]

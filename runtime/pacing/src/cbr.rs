@@ -9,10 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{
-    Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, PacketClass, Share,
-    Source, StreamPolicy,
-};
+use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
@@ -247,10 +244,6 @@ impl PacedSource for CbrSource {
     fn has_news(&self, cx: &PacedCx<'_, CbrOrders>, beat: &CbrStream) -> bool {
         let is_paused = cx.state.paused.load(Ordering::Acquire) != 0;
         cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
-    }
-
-    fn policy(&self, _beat: &CbrStream) -> StreamPolicy {
-        StreamPolicy { class: PacketClass::Audio, ..StreamPolicy::default() }
     }
 
     fn receive(

@@ -45,6 +45,8 @@ pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub entry: &'a ExtraWorkerEntry<'a>,
     pub outlet: Outlet<'a>,
     pub stats: &'a StreamStats,
+    /// Whether the sender reads files that were opened at run time.
+    sends_files: bool,
     /// The rank for threads that the worker starts.
     pub rank: Rank,
     pub classes: Classes,
@@ -56,7 +58,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         runner: &PacedRunner<'a, P>,
         entry: &'a ExtraWorkerEntry<'a>,
     ) -> io::Result<StreamContext<'a, P>> {
-        let PacedRunner { source, state, sockets, stats, rank, classes, .. } = *runner;
+        let PacedRunner { source, state, sender, sockets, stats, rank, classes } = *runner;
         let limits = source.limits();
         let outlet = Outlet { sockets, files: Files::new(entry.assets) };
         Ok(StreamContext {
@@ -66,6 +68,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             entry,
             outlet,
             stats,
+            sends_files: sender.sends_files(),
             rank,
             classes,
             groups: GroupSockets::new()?,
@@ -210,7 +213,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             return;
         }
         let mut count = Count::default();
-        if !transmit.sends_open_files() {
+        if !self.sends_files {
             let files = &self.outlet.files;
             count.failed +=
                 burst.load_open(|source, range, into| files.read(source, range, into).is_ok());
@@ -231,7 +234,6 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     pub fn count(&self, count: &Count) {
         self.stats.packets.add(count.packets as u64);
-        self.stats.bytes.add(count.bytes as u64);
         self.stats.calls.add(count.calls as u64);
         self.stats.failed.add(count.failed as u64);
         let slot = self.entry.board.slot(self.entry.id.slot());

@@ -41,7 +41,9 @@ struct Row {
     how: &'static str,
     /// Its requirements of kernel and privileges.
     needs: &'static str,
-    /// Whether it sends from files by itself.
+    /// Whether it sends from files by itself, also from those that were opened at run time. For the
+    /// other senders these are read into memory first, because each file would need a mapping that
+    /// is kept.
     sends_files: bool,
     /// Whether it sets up queues, filters or devices of this machine's network.
     sets_up_queues: bool,
@@ -86,12 +88,6 @@ impl Start {
 pub(crate) trait Transmit {
     /// Sends the packets in their order, each whole or not at all, and counts them.
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
-
-    /// Whether it sends from files that were opened at run time. For the other senders these are
-    /// read into memory first, because each file would need a mapping that is kept.
-    fn sends_open_files(&self) -> bool {
-        false
-    }
 }
 
 /// A way for packets to wait for their moment and to leave.

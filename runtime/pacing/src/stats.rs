@@ -24,8 +24,6 @@ pub const LATE: Duration = Duration::from_millis(10);
 pub struct StreamStats {
     /// Packets that the kernel accepted.
     pub packets: Counter,
-    /// Their bytes, headers included.
-    pub bytes: Counter,
     /// System calls that sent them.
     pub calls: Counter,
     /// Packets that could not leave because a buffer was full or the packet was refused.
@@ -72,7 +70,6 @@ impl Default for StreamStats {
     fn default() -> StreamStats {
         StreamStats {
             packets: Counter::default(),
-            bytes: Counter::default(),
             calls: Counter::default(),
             failed: Counter::default(),
             late: Counter::default(),

@@ -11,16 +11,17 @@ use core::net::IpAddr;
 use seam::Out;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 use wire::rtsp::{Range, Reply, Request, Status, parse_range};
 use wire::sdp::{About, describe};
 
+use super::Media;
 use super::digest;
 use super::playback::Presentation;
 use super::service::{After, At, Job, Session};
 use super::title::{Title, Trouble, stamp};
 use super::transport::{NoWay, Way};
 use super::url::{TrackUrl, track_url};
-use super::{Media, playback};
 use web::{LookupError, Platform, Resource};
 
 /// The supported methods.
@@ -462,7 +463,8 @@ impl<B: Platform> Media<B> {
         }
         match name {
             "position" => {
-                Some(format!("{:.3}", playback::seconds(presentation.position_ns(cx.now))))
+                let position = Duration::from_nanos(presentation.position_ns(cx.now));
+                Some(format!("{:.3}", position.as_secs_f64()))
             }
             "packets_sent" => Some(sent.to_string()),
             "packets_lost" => Some(lost.to_string()),

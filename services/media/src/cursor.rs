@@ -55,11 +55,16 @@ pub struct Line<F> {
 
 impl<F> Clone for Line<F> {
     fn clone(&self) -> Line<F> {
-        Line { title: self.title.clone(), track: self.track }
+        Line::of(&self.title, self.track)
     }
 }
 
 impl<F> Line<F> {
+    /// The timeline of a title's track.
+    pub fn of(title: &Arc<Title<F>>, track: usize) -> Line<F> {
+        Line { title: title.clone(), track }
+    }
+
     /// The track.
     #[inline]
     pub fn track(&self) -> &Track {

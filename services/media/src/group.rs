@@ -192,8 +192,8 @@ impl Orders {
 
     /// The slot that sends the stream to which a member listens.
     pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
-        let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
-        let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;
+        let slot = self.slots[member].begin.load(Relaxed).checked_sub(1);
+        let slot = slot.filter(|_| self.is_member(member))?;
         usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
     }
 
@@ -258,7 +258,7 @@ mod tests {
 
     fn setup(ip: [u8; 4], random: u32) -> Setup<'static> {
         let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
-        Setup { path: "a.ts", stamp: 7, track: 0, destination, random, alone: true }
+        Setup { path: "a.ts", stamp: 7, track: 0, destination, random }
     }
 
     fn segment(_track: usize, (from_ns, begin): Began) -> Option<Segment> {

@@ -1,6 +1,6 @@
 //! The server's options, and the defaults with their reasons.
 
-use seam::{Instant, Limits, WallClock};
+use seam::{Instant, WallClock};
 use std::time::Duration;
 
 use super::group::Groups;
@@ -8,8 +8,6 @@ use super::group::Groups;
 /// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The bounds of a connection.
-    pub limits: Limits,
     /// The server's ports for media and control, if it sends datagrams.
     pub ports: Option<(u16, u16)>,
     /// Multicast groups, if there are any.
@@ -42,8 +40,6 @@ pub struct Options {
     /// Streams are sent from files instead of from memory, for senders that pass files to the
     /// kernel.
     pub from_files: bool,
-    /// The maximum total of all files in memory, in bytes; files that play are never dropped.
-    pub memory_max: u64,
 }
 
 /// The credentials that a client must prove by Digest.
@@ -56,17 +52,9 @@ pub struct Credentials {
 }
 
 impl Default for Options {
-    /// 256 KiB of output hold two seconds of video at 1 Mbit/s. Players keep a session alive at
-    /// half of the 60 s. One address plays fewer than 256 streams.
+    /// Players keep a session alive at half of the 60 s. One address plays fewer than 256 streams.
     fn default() -> Options {
         Options {
-            limits: Limits {
-                // The longest of a head, a body, and an interleaved packet.
-                input_max: 80 * 1024,
-                output_high: 256 * 1024,
-                output_low: 64 * 1024,
-                sessions_max: 16 * 1024,
-            },
             ports: None,
             groups: None,
             credentials: None,
@@ -82,7 +70,6 @@ impl Default for Options {
             pause_debt: Duration::from_millis(100),
             file_max: 64 << 20,
             from_files: false,
-            memory_max: 512 << 20,
         }
     }
 }

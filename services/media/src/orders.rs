@@ -13,8 +13,6 @@
 //! A report finds its slot by the SSRC: its lower bits are the slot's number, masked by a secret.
 //! Its upper bits are random, as RFC 3550 requires of all bits.
 
-mod reception;
-
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use seam::{BadSeed, Dead, Instant, Share, WorkerId};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -25,8 +23,6 @@ use wire::rtcp::ReceptionReport;
 
 use super::cursor::Segment;
 use super::group::{GROUPS, Group};
-
-pub use reception::{Reception, ReceptionTotals};
 
 /// The maximum number of streams.
 pub const SLOTS: usize = 1 << SLOT_BITS;
@@ -43,10 +39,6 @@ const TAKEN: u32 = 3;
 /// Bits of [`Slot::flags`].
 const ENDS: u32 = 1;
 const V4: u32 = 2;
-const ALONE: u32 = 4;
-const MEMBER: u32 = 8;
-/// The flags that orders do not change.
-const KEPT: u32 = V4 | ALONE | MEMBER;
 /// Bits of [`Slot::wish`].
 const GOES: u32 = 1;
 const LEAVES: u32 = 2;
@@ -139,8 +131,32 @@ pub struct Setup<'a> {
     pub destination: Destination,
     /// 32 random bits.
     pub random: u32,
-    /// The first order is the last: the stream ends with it.
-    pub alone: bool,
+}
+
+/// The receivers' reports about one stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Reception {
+    /// When the last report arrived; `None` before the first.
+    pub at: Option<Instant>,
+    /// Packets sent.
+    pub packets: u32,
+    /// Packets lost since the beginning.
+    pub lost: i32,
+    /// The jitter, in ticks of the media.
+    pub jitter: u32,
+}
+
+/// The receivers' reports about all streams.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReceptionTotals {
+    /// Streams with reports.
+    pub reporting: u64,
+    /// Packets lost.
+    pub lost: i64,
+    /// The largest fraction lost since the report before, in 256ths.
+    pub lost_share: u8,
+    /// The longest round trip.
+    pub round_trip: Duration,
 }
 
 // SAFETY: all-zero bytes are free slots and no orders; there is no pointer and no destructor; what
@@ -177,9 +193,9 @@ impl Orders {
             if it.session.load(Relaxed) != dead.bits() {
                 continue;
             }
-            match it.flags.load(Relaxed) & MEMBER {
-                0 => self.release(slot),
-                _ => self.leave(dead, slot),
+            match self.is_member(slot) {
+                false => self.release(slot),
+                true => self.leave(dead, slot),
             }
         }
     }
@@ -209,8 +225,7 @@ impl Orders {
         it.stamp.store(setup.stamp, Relaxed);
         let (rtp, rtcp) = (setup.destination.rtp, setup.destination.rtcp);
         it.ports.store(u32::from(rtp.port()) << 16 | u32::from(rtcp.port()), Relaxed);
-        let alone = if setup.alone { ALONE } else { 0 };
-        it.flags.store(if rtp.is_ipv4() { V4 | alone } else { alone }, Relaxed);
+        it.flags.store(if rtp.is_ipv4() { V4 } else { 0 }, Relaxed);
         for (word, half) in it.address.iter().zip(halves(rtp.ip())) {
             word.store(half, Relaxed);
         }
@@ -242,9 +257,13 @@ impl Orders {
         it.from_ns.store(group as u64, Relaxed);
         it.begin.store(0, Relaxed);
         it.numbers.store(0, Relaxed);
-        it.flags.fetch_or(MEMBER, Relaxed);
         self.members[found.0 / 64].fetch_or(1 << (found.0 % 64), Relaxed);
         Some(found)
+    }
+
+    /// Whether the slot represents a member of a group.
+    pub(super) fn is_member(&self, slot: usize) -> bool {
+        self.members[slot / 64].load(Relaxed) & 1 << (slot % 64) != 0
     }
 
     /// Detaches the slot from its session.
@@ -263,7 +282,7 @@ impl Orders {
         let it = &self.slots[slot];
         let epoch = self.open(it);
         let ends = if segment.ends { ENDS } else { 0 };
-        it.flags.store(it.flags.load(Relaxed) & KEPT | ends, Relaxed);
+        it.flags.store(it.flags.load(Relaxed) & V4 | ends, Relaxed);
         it.first.store(segment.first, Relaxed);
         it.stop.store(segment.stop, Relaxed);
         it.from_ns.store(segment.from_ns, Relaxed);
@@ -295,7 +314,7 @@ impl Orders {
         let stop = stop.clamp(it.first.load(Relaxed), it.stop.load(Relaxed));
         let epoch = self.open(it);
         it.stop.store(stop, Relaxed);
-        it.flags.store(it.flags.load(Relaxed) & KEPT, Relaxed);
+        it.flags.store(it.flags.load(Relaxed) & V4, Relaxed);
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
     }
 
@@ -327,16 +346,13 @@ impl Orders {
     pub fn reception(&self, slot: usize) -> Reception {
         let it = &self.slots[slot];
         let at = it.heard_at.load(Acquire);
-        let round_trip = it.round_trip_ns.load(Relaxed);
         // A member's track is sent from another slot.
         let of = self.listened_to(slot).map_or(it, |slot| &self.slots[slot]);
         Reception {
             at: (at > 0).then(|| Instant::from_ns(at)),
             packets: of.packets.load(Relaxed),
             lost: it.lost.load(Relaxed).cast_signed(),
-            lost_share: it.lost_share.load(Relaxed) as u8,
             jitter: it.jitter.load(Relaxed),
-            round_trip: (round_trip > 0).then(|| Duration::from_nanos(round_trip)),
         }
     }
 
@@ -351,7 +367,6 @@ impl Orders {
         let told = used.filter(|slot| slot.heard_at.load(Relaxed) > 0);
         told.fold(ReceptionTotals::default(), |totals, slot| ReceptionTotals {
             reporting: totals.reporting + 1,
-            packets: totals.packets + u64::from(slot.packets.load(Relaxed)),
             lost: totals.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
             lost_share: totals.lost_share.max(slot.lost_share.load(Relaxed) as u8),
             round_trip: totals
@@ -464,11 +479,6 @@ impl Orders {
             rtcp: SocketAddr::new(ip, ports as u16),
         };
         (destination, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
-    }
-
-    /// Whether the first order is the last.
-    pub fn is_alone(&self, slot: usize) -> bool {
-        self.slots[slot].flags.load(Relaxed) & ALONE != 0
     }
 
     /// The path of the file and its version.

@@ -20,12 +20,10 @@ use wire::rtcp::{self, Message};
 use super::Media;
 use super::cursor::{Cursor, Line};
 use super::orders::{Destination, Order, Orders};
-use super::rtp_stream::{Piece, RtpStream};
+use super::rtp_stream::{GRACE, Piece, RtpStream};
 use super::title::{Title, Window};
 use web::Platform;
 
-/// The maximum number of streams of one worker: one for each slot.
-const STREAMS_MAX: usize = super::orders::SLOTS;
 /// How often to try to read an order that changes during the read.
 const LOOKS: usize = 64;
 
@@ -40,8 +38,6 @@ pub struct Stream<F> {
     /// The next order. It waits until the packets that the session counts as sent have left.
     then: Option<Order>,
     window: Window,
-    /// The first order is the last.
-    alone: bool,
     /// The session has ended; only a BYE is left to send.
     leaves: bool,
     /// When the end of the session was seen. This is the moment of the BYE, even if the BYE is
@@ -57,7 +53,12 @@ impl<F> Stream<F> {
     /// group.
     fn goes_on(&self) -> bool {
         let is_over = self.rtp.is_over() || self.leaves || self.broken;
-        self.destination.rtp.ip().is_multicast() && !is_over
+        self.is_to_group() && !is_over
+    }
+
+    /// Whether it sends to a group; then its first order is the last.
+    fn is_to_group(&self) -> bool {
+        self.destination.rtp.ip().is_multicast()
     }
 }
 
@@ -84,7 +85,7 @@ impl<B: Platform> Media<B> {
         }
         let mut cursor = Cursor::new(Line { title, track }, order.segment);
         cursor.next = cx.state.resumed(slot, order);
-        let mut rtp = RtpStream::new(cursor, ssrc).apart();
+        let mut rtp = RtpStream::new(cursor, ssrc, GRACE);
         (rtp.packets, rtp.octets) = cx.state.sent_before(slot);
         Some(Stream {
             slot,
@@ -92,7 +93,6 @@ impl<B: Platform> Media<B> {
             rtp,
             epoch: order.epoch,
             then: None,
-            alone: cx.state.is_alone(slot),
             window: Window::default(),
             leaves: order.leaves,
             left_at: None,
@@ -170,7 +170,7 @@ impl<B: Platform> Media<B> {
         }
         match next {
             Some((at, _)) => Next::At(at),
-            None if stream.alone => Next::Done,
+            None if stream.is_to_group() => Next::Done,
             None => Next::Parked,
         }
     }
@@ -210,11 +210,47 @@ impl<B: Platform> Media<B> {
         burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
     }
 
-    /// Appends the due packets of a stream.
-    fn send(
+    /// Stores the position of a stream.
+    fn tell(&self, cx: &At<'_>, stream: &Stream<B::File>) {
+        let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
+        cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
+    }
+}
+
+impl<B: Platform> PacedSource for Media<B> {
+    type State = Orders;
+    type Stream = Box<Stream<B::File>>;
+
+    fn limits(&self) -> PacedLimits {
+        PacedLimits::streams(super::orders::SLOTS)
+    }
+
+    fn start(&self, cx: &At<'_>) -> Option<(Self::Stream, Next)> {
+        // An order that is still being written is handled when its writer rings, after the last
+        // write. Waiting here could keep the writer off the processor.
+        let mut unwritten = Vec::new();
+        let started = loop {
+            let Some(slot) = cx.state.take(cx.worker) else { break None };
+            let mut looks = std::iter::repeat_with(|| cx.state.order(slot)).take(LOOKS);
+            let Some(order) = looks.find_map(|order| order) else {
+                unwritten.push(slot);
+                continue;
+            };
+            if let Some(mut stream) = self.take_up(cx, slot, &order) {
+                let next = self.next(cx, &mut stream);
+                break Some((Box::new(stream), next));
+            }
+            cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
+            cx.state.put_back(slot, false);
+        };
+        unwritten.into_iter().for_each(|slot| cx.state.put_back(slot, true));
+        started
+    }
+
+    fn due(
         &self,
         cx: &At<'_>,
-        stream: &mut Stream<B::File>,
+        stream: &mut Self::Stream,
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
@@ -252,53 +288,6 @@ impl<B: Platform> Media<B> {
         self.next(cx, stream)
     }
 
-    /// Stores the position of a stream.
-    fn tell(&self, cx: &At<'_>, stream: &Stream<B::File>) {
-        let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
-        cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
-    }
-}
-
-impl<B: Platform> PacedSource for Media<B> {
-    type State = Orders;
-    type Stream = Box<Stream<B::File>>;
-
-    fn limits(&self) -> PacedLimits {
-        PacedLimits::streams(STREAMS_MAX)
-    }
-
-    fn start(&self, cx: &At<'_>) -> Option<(Self::Stream, Next)> {
-        // An order that is still being written is handled when its writer rings, after the last
-        // write. Waiting here could keep the writer off the processor.
-        let mut unwritten = Vec::new();
-        let started = loop {
-            let Some(slot) = cx.state.take(cx.worker) else { break None };
-            let mut looks = std::iter::repeat_with(|| cx.state.order(slot)).take(LOOKS);
-            let Some(order) = looks.find_map(|order| order) else {
-                unwritten.push(slot);
-                continue;
-            };
-            if let Some(mut stream) = self.take_up(cx, slot, &order) {
-                let next = self.next(cx, &mut stream);
-                break Some((Box::new(stream), next));
-            }
-            cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
-            cx.state.put_back(slot, false);
-        };
-        unwritten.into_iter().for_each(|slot| cx.state.put_back(slot, true));
-        started
-    }
-
-    fn due(
-        &self,
-        cx: &At<'_>,
-        stream: &mut Self::Stream,
-        until: Instant,
-        burst: &mut Burst,
-    ) -> Next {
-        self.send(cx, stream, until, burst)
-    }
-
     fn withdrawn(&self, cx: &At<'_>, stream: &mut Self::Stream, unsent: usize) {
         stream.rtp.take_back(unsent);
         self.tell(cx, stream);
@@ -315,13 +304,12 @@ impl<B: Platform> PacedSource for Media<B> {
     }
 
     fn policy(&self, stream: &Self::Stream) -> StreamPolicy {
-        let is_group = stream.destination.rtcp.ip().is_multicast();
         StreamPolicy {
             class: match stream.rtp.cursor.line.track().kind {
                 Kind::Audio => PacketClass::Audio,
                 Kind::Video => PacketClass::Video,
             },
-            report_group: is_group.then_some(stream.destination.rtcp),
+            report_group: stream.is_to_group().then_some(stream.destination.rtcp),
             is_transferable: stream.goes_on(),
         }
     }

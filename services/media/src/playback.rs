@@ -17,7 +17,7 @@ use wire::rtsp::{Range, Status};
 use wire::sdp::control;
 
 use super::Media;
-use super::cursor::{Cursor, Line, SECOND, Segment, ticks};
+use super::cursor::{Cursor, Line, Segment, ticks};
 use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::Title;
@@ -130,7 +130,7 @@ impl<F: Send + 'static> Presentation<F> {
             match &mut leg.way {
                 Way::Datagrams { slot } => {
                     rings = true;
-                    let line = Line { title: self.title.clone(), track: leg.track };
+                    let line = Line::of(&self.title, leg.track);
                     let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
                     let now_ns = segment.from_ns.saturating_add(since);
                     // Packets due now have left or are leaving, and the streaming worker may be
@@ -193,9 +193,9 @@ impl<B: Platform> Media<B> {
                 Way::Group { .. } => {}
                 Way::Interleaved { rtp: Some(rtp), .. } => rtp.turn(segment),
                 Way::Interleaved { rtp, .. } => {
-                    let cursor =
-                        Cursor::new(Media::<B>::line(&presentation.title, leg.track), segment);
-                    *rtp = Some(Box::new(RtpStream::new(cursor, leg.ssrc)));
+                    let line = Line::of(&presentation.title, leg.track);
+                    let cursor = Cursor::new(line, segment);
+                    *rtp = Some(Box::new(RtpStream::new(cursor, leg.ssrc, Duration::ZERO)));
                 }
             }
         }
@@ -221,7 +221,7 @@ impl<B: Platform> Media<B> {
             false => 0,
         };
         let segment = |track: usize, (from_ns, begin): (u64, Instant)| {
-            let line = Media::<B>::line(&title, track);
+            let line = Line::of(&title, track);
             let since = u64::try_from(cx.now.since(begin).as_nanos()).unwrap_or(u64::MAX);
             let first = line.first_at(from_ns.saturating_add(since));
             let stop = if laps { u64::MAX } else { line.lap() };
@@ -292,7 +292,7 @@ impl<B: Platform> Media<B> {
         (began, begin): (Instant, Instant),
     ) -> Option<Segment> {
         let leg = &presentation.legs[leg];
-        let line = Media::<B>::line(&presentation.title, leg.track);
+        let line = Line::of(&presentation.title, leg.track);
         let first = match &leg.segment {
             Some(segment) if course.resumes => segment.stop,
             _ => line.first_at(course.from_ns),
@@ -342,7 +342,7 @@ fn begin_at<F: Send + 'static>(
     tracks: impl Iterator<Item = usize>,
     ns: u64,
 ) -> u64 {
-    let lines = tracks.map(|track| Line { title: title.clone(), track });
+    let lines = tracks.map(|track| Line::of(title, track));
     let leader = lines.reduce(|leader, line| {
         let is_picture = |line: &Line<F>| line.track().kind == Kind::Video;
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
@@ -378,19 +378,11 @@ fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>)
         let Way::Group { member, .. } = leg.way else { continue };
         let order = cx.state.listened_to(member).and_then(|slot| cx.state.order(slot));
         let Some(order) = order.filter(|order| order.goes) else { continue };
-        let cursor = Cursor::new(
-            Line { title: presentation.title.clone(), track: leg.track },
-            order.segment,
-        );
+        let cursor = Cursor::new(Line::of(&presentation.title, leg.track), order.segment);
         let comma = if info.is_empty() { "" } else { "," };
         let (url, time) = (&presentation.url, cursor.timestamp_at(cx.now));
         // Writing to a string cannot fail.
         let _ = write!(info, "{comma}url={url}/{};rtptime={time}", control(leg.track));
     }
     info
-}
-
-/// A position in seconds, for messages and parameters.
-pub fn seconds(ns: u64) -> f64 {
-    Duration::from_nanos(ns).as_secs_f64().min(u64::MAX as f64 / SECOND as f64)
 }

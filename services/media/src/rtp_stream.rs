@@ -16,7 +16,7 @@ use super::secret::spread;
 /// The delay of the BYE after the end, if it leaves through another socket. A BYE that overtakes
 /// the last packets cuts them off, and players that read reports first (libavformat) lose them
 /// whenever they are late.
-const GRACE: Duration = Duration::from_millis(200);
+pub const GRACE: Duration = Duration::from_millis(200);
 /// The maximum number of reports that can be withdrawn: minutes of them.
 const TAKEN_BACK_MAX: usize = 64;
 
@@ -55,8 +55,9 @@ pub enum Piece {
 }
 
 impl<F> RtpStream<F> {
-    /// A stream at its beginning.
-    pub fn new(cursor: Cursor<F>, ssrc: u32) -> RtpStream<F> {
+    /// A stream at its beginning; `grace` is [`GRACE`] if packets and reports have separate
+    /// sockets.
+    pub fn new(cursor: Cursor<F>, ssrc: u32, grace: Duration) -> RtpStream<F> {
         let timer = Timer::new(cursor.line.track().bits);
         let report_at = cursor.segment.begin;
         RtpStream {
@@ -70,14 +71,8 @@ impl<F> RtpStream<F> {
             pieces: 0,
             told: VecDeque::new(),
             over: false,
-            grace: Duration::ZERO,
+            grace,
         }
-    }
-
-    /// The same stream, with packets and reports on different sockets.
-    #[must_use]
-    pub fn apart(self) -> RtpStream<F> {
-        RtpStream { grace: GRACE, ..self }
     }
 
     /// Continues with another segment, which begins with a report.
@@ -125,8 +120,7 @@ impl<F> RtpStream<F> {
         self.write(options, at, bye, out);
         self.timer.saw(out.len() - from);
         self.over = bye;
-        // Two members: the sender and the receiver.
-        let wait = self.timer.interval(2, 1, spread(self.ssrc, self.reports));
+        let wait = self.timer.interval(spread(self.ssrc, self.reports));
         self.report_at = at + wait.max(Duration::from_millis(1));
         self.reports += 1;
         self.pieces += 1;

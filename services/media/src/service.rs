@@ -18,7 +18,6 @@ use wire::containers::Payload;
 use wire::rtsp::{self, Bad, Item, Reply, Status};
 use wire::{rtcp, rtp};
 
-use super::cursor::Line;
 use super::options::Options;
 use super::orders::Orders;
 use super::playback::Presentation;
@@ -57,36 +56,16 @@ pub struct Session<F> {
 pub enum Job<F> {
     /// Read a file and make its plan.
     Load(String),
-    /// Read the next window of a long file.
-    Window(Reading<F>),
-}
-
-/// The position at which to read on.
-#[derive(Debug)]
-pub struct Reading<F> {
-    title: Arc<Title<F>>,
-    leg: usize,
-    payload: Payload,
+    /// Read the window of a long file that begins with this payload, for a leg.
+    Window(usize, Arc<Title<F>>, Payload),
 }
 
 /// The result of a job.
 #[derive(Debug)]
-pub struct Outcome<F>(Back<F>);
-
-#[cfg(test)]
-impl<F> Outcome<F> {
-    /// The result of a job that read a file.
-    pub(super) fn title(self) -> Loaded<F> {
-        match self.0 {
-            Back::Title(_, title) => title,
-            Back::Window(..) => panic!("expected a file, found a window of one"),
-        }
-    }
-}
-
-#[derive(Debug)]
-enum Back<F> {
+pub enum Outcome<F> {
+    /// The file at a path.
     Title(String, Loaded<F>),
+    /// The window for a leg.
     Window(usize, io::Result<Window>),
 }
 
@@ -103,6 +82,14 @@ pub(super) enum After<F> {
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
+/// The bounds of a connection. 256 KiB of output hold two seconds of video at 1 Mbit/s.
+const LIMITS: Limits = Limits {
+    // The longest of a head, a body, and an interleaved packet.
+    input_max: 80 * 1024,
+    output_high: 256 * 1024,
+    output_low: 64 * 1024,
+    sessions_max: 16 * 1024,
+};
 /// The most paths about which the operator is warned.
 const WARNED_MAX: usize = 64;
 /// Interleaved packets due within this span leave together, because a write for each would cost
@@ -114,7 +101,7 @@ impl<B: Platform> Media<B> {
     pub fn new(mut options: Options, platform: B) -> Media<B> {
         let secret = Secret::new(options.secret);
         options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
-        let library = Library::new(options.memory_max);
+        let library = Library::new();
         Media { options, platform, library, secret, warned: Mutex::default() }
     }
 
@@ -199,8 +186,8 @@ impl<B: Platform> Media<B> {
         let mut wake = until;
         if let Some(presentation) = &mut session.presentation {
             match self.pump(cx, presentation, out) {
-                Pumped::Next(next) => wake = wake.min(next),
-                Pumped::Job(job) => return Step::offload(step.used, job),
+                Ok(next) => wake = wake.min(next),
+                Err(job) => return Step::offload(step.used, job),
             }
         }
         step.wake_at(wake.max(cx.now + Duration::from_millis(1)))
@@ -226,13 +213,17 @@ impl<B: Platform> Media<B> {
         heard + self.options.session_timeout
     }
 
-    /// Appends the due packets of all legs, in the order of their moments.
+    /// Appends the due packets of all legs, in the order of their moments; returns when the next
+    /// packet is due.
+    ///
+    /// # Errors
+    /// The job that must be done before the next packet.
     fn pump(
         &self,
         cx: &At<'_>,
         presentation: &mut Presentation<B::File>,
         out: &mut Out,
-    ) -> Pumped<B::File> {
+    ) -> Result<Instant, Job<B::File>> {
         loop {
             let mut first: Option<(Instant, Piece, usize)> = None;
             for (index, leg) in presentation.legs.iter().enumerate() {
@@ -243,18 +234,18 @@ impl<B: Platform> Media<B> {
                     first = Some((at, piece, index));
                 }
             }
-            let Some((at, piece, index)) = first else { return Pumped::Next(Instant::NEVER) };
+            let Some((at, piece, index)) = first else { return Ok(Instant::NEVER) };
             if at > cx.now {
-                return Pumped::Next(at + TOGETHER);
+                return Ok(at + TOGETHER);
             }
             if out.is_full() {
                 // Room returns when the peer reads.
-                return Pumped::Next(cx.now + self.options.debt);
+                return Ok(cx.now + self.options.debt);
             }
             let Way::Interleaved { media, control, rtp: Some(rtp), window } =
                 &mut presentation.legs[index].way
             else {
-                return Pumped::Next(Instant::NEVER);
+                return Ok(Instant::NEVER);
             };
             if cx.now.since(at) > self.options.debt {
                 let skipped = rtp.skip(cx.now);
@@ -265,9 +256,7 @@ impl<B: Platform> Media<B> {
             }
             match piece {
                 Piece::Packet => {
-                    if let Some(reading) = within(rtp, window, *media, index, out) {
-                        return Pumped::Job(Job::Window(reading));
-                    }
+                    within(rtp, window, *media, index, out)?;
                 }
                 Piece::Report | Piece::Bye => {
                     let bye = piece == Piece::Bye;
@@ -277,6 +266,21 @@ impl<B: Platform> Media<B> {
                     let len = out.bytes().len() - from - 4;
                     out.bytes()[from..from + 4].copy_from_slice(&rtsp::frame(*control, len));
                 }
+            }
+        }
+    }
+
+    /// Appends an interleaved BYE.
+    fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
+        let Some(presentation) = &mut session.presentation else { return };
+        for leg in &mut presentation.legs {
+            if let Way::Interleaved { control, rtp: Some(rtp), .. } = &mut leg.way
+                && rtp.next().is_some()
+            {
+                let mut report = Vec::new();
+                rtp.write(&self.options, cx.now, true, &mut report);
+                out.bytes().extend_from_slice(&rtsp::frame(*control, report.len()));
+                out.bytes().extend_from_slice(&report);
             }
         }
     }
@@ -294,26 +298,18 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// The outcome of [`Media::pump`].
-enum Pumped<F> {
-    /// The moment at which the next packet is due.
-    Next(Instant),
-    /// A window must be read first.
-    Job(Job<F>),
-}
-
-/// Appends the next packet of a leg, or returns the window that must be read for it.
+/// Appends the next packet of a leg; fails with the window that must be read for it.
 fn within<F: Send + 'static>(
     rtp: &mut RtpStream<F>,
     window: &Window,
     channel: u8,
     leg: usize,
     out: &mut Out,
-) -> Option<Reading<F>> {
+) -> Result<(), Job<F>> {
     let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
     let title = &rtp.cursor.line.title;
     let Some((bytes, range)) = title.bytes(&packet.payload, window) else {
-        return Some(Reading { title: title.clone(), leg, payload: packet.payload });
+        return Err(Job::Window(leg, title.clone(), packet.payload));
     };
     let prefix = packet.prefix.bytes();
     let len = prefix.len() + range.len();
@@ -324,7 +320,7 @@ fn within<F: Send + 'static>(
     // Copying a packet costs less than a separate piece of output.
     out.extend_from_slice(&bytes[range]);
     rtp.sent(len);
-    None
+    Ok(())
 }
 
 /// Handles a control packet that arrived interleaved.
@@ -350,7 +346,7 @@ impl<B: Platform> Service for Media<B> {
     type Outcome = Outcome<B::File>;
 
     fn limits(&self) -> Limits {
-        self.options.limits
+        LIMITS
     }
 
     fn refuses(&self) -> bool {
@@ -375,7 +371,7 @@ impl<B: Platform> Service for Media<B> {
         // Due packets leave before the request is answered, however the request was cut.
         if let Some(presentation) = &mut session.presentation
             && matches!(event, Event::Bytes(_))
-            && let Pumped::Job(job) = self.pump(cx, presentation, out)
+            && let Err(job) = self.pump(cx, presentation, out)
         {
             return Step::offload(0, job);
         }
@@ -387,12 +383,12 @@ impl<B: Platform> Service for Media<B> {
                 self.end(cx, session);
                 Step::close(0)
             }
-            Event::Outcome(Outcome(Back::Title(path, title))) => {
+            Event::Outcome(Outcome::Title(path, title)) => {
                 self.warn(cx, &path, &title);
                 session.found = Some((path, title));
                 Step::read(0)
             }
-            Event::Outcome(Outcome(Back::Window(leg, window))) => {
+            Event::Outcome(Outcome::Window(leg, window)) => {
                 let presentation = session.presentation.as_mut();
                 match (presentation.and_then(|it| it.legs.get_mut(leg)), window) {
                     (Some(leg), Ok(fresh)) => {
@@ -410,40 +406,18 @@ impl<B: Platform> Service for Media<B> {
     }
 
     fn work(&self, _state: &Orders, job: Job<B::File>) -> Outcome<B::File> {
-        Outcome(match job {
+        match job {
             Job::Load(path) => {
                 let title = self.library.get(&self.platform, &self.options, &path);
-                Back::Title(path, title)
+                Outcome::Title(path, title)
             }
-            Job::Window(Reading { title, leg, payload }) => {
-                Back::Window(leg, title.window(&self.platform, &payload))
-            }
-        })
-    }
-
-    fn close(&self, cx: &At<'_>, mut session: Session<B::File>, _why: Closed) {
-        self.end(cx, &mut session);
-    }
-}
-
-impl<B: Platform> Media<B> {
-    /// Appends an interleaved BYE.
-    fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
-        let Some(presentation) = &mut session.presentation else { return };
-        for leg in &mut presentation.legs {
-            if let Way::Interleaved { control, rtp: Some(rtp), .. } = &mut leg.way
-                && rtp.next().is_some()
-            {
-                let mut report = Vec::new();
-                rtp.write(&self.options, cx.now, true, &mut report);
-                out.bytes().extend_from_slice(&rtsp::frame(*control, report.len()));
-                out.bytes().extend_from_slice(&report);
+            Job::Window(leg, title, payload) => {
+                Outcome::Window(leg, title.window(&self.platform, &payload))
             }
         }
     }
 
-    /// The timeline of a title's track.
-    pub(super) fn line(title: &Arc<Title<B::File>>, track: usize) -> Line<B::File> {
-        Line { title: title.clone(), track }
+    fn close(&self, cx: &At<'_>, mut session: Session<B::File>, _why: Closed) {
+        self.end(cx, &mut session);
     }
 }

@@ -11,7 +11,7 @@ use sim::{Deed, Whims, paced_laws, play_paced};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, digest_response, next};
 
-use super::service::Job;
+use super::service::{Job, Outcome};
 use super::test_server::{Guest, files, options, orders, session, wave};
 use super::{Credentials, Media, Options};
 use web::MemoryFiles;
@@ -562,8 +562,10 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
 fn a_film_that_many_want_at_once_is_read_once() {
     let media = Media::new(options(), files(true));
     let orders = orders();
-    let job = || Job::Load("l.wav".to_owned());
-    let ask = || media.work(&orders, job()).title().expect("a plan");
+    let ask = || match media.work(&orders, Job::Load("l.wav".to_owned())) {
+        Outcome::Title(_, title) => title.expect("a plan"),
+        Outcome::Window(..) => panic!("expected a file, found a window of one"),
+    };
     let titles: Vec<_> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
         asking.into_iter().map(|it| it.join().expect("no panic")).collect()

@@ -216,7 +216,6 @@ impl<B: Platform> Seek for Reader<'_, B> {
 #[derive(Debug)]
 pub struct Library<F> {
     shelf: Mutex<Shelf<F>>,
-    memory_max: u64,
     /// Each lock is held while a path that maps to it is read.
     turns: [Mutex<()>; TURNS],
 }
@@ -231,14 +230,16 @@ struct Shelf<F> {
     asked: u64,
 }
 
+/// The maximum total of all files in memory, in bytes; files that play are never dropped.
+const MEMORY_MAX: u64 = 512 << 20;
 /// The maximum number of titles that are kept, however small.
 const TITLES_MAX: usize = 4096;
 
 impl<F: Send + 'static> Library<F> {
-    /// An empty library that keeps at most `memory_max` bytes.
-    pub fn new(memory_max: u64) -> Library<F> {
+    /// An empty library.
+    pub fn new() -> Library<F> {
         let shelf = Mutex::new(Shelf { titles: Vec::new(), asked: 0 });
-        Library { shelf, memory_max, turns: [const { Mutex::new(()) }; TURNS] }
+        Library { shelf, turns: [const { Mutex::new(()) }; TURNS] }
     }
 
     /// The current title at `path`, read if it is not in memory. Concurrent requests share one
@@ -284,7 +285,7 @@ impl<F: Send + 'static> Library<F> {
         shelf.titles.push((title, asked));
         loop {
             let weight: u64 = shelf.titles.iter().map(|(title, _)| title.weight()).sum();
-            if weight <= self.memory_max && shelf.titles.len() <= TITLES_MAX {
+            if weight <= MEMORY_MAX && shelf.titles.len() <= TITLES_MAX {
                 return;
             }
             let idle = (0..shelf.titles.len() - 1)

@@ -155,7 +155,7 @@ impl<B: Platform> Media<B> {
                 continue;
             };
             let (path, stamp, random) = (&title.path, title.stamp, random as u32);
-            let setup = Setup { path, stamp, track, destination, random, alone: false };
+            let setup = Setup { path, stamp, track, destination, random };
             let most = self.options.per_address;
             let Some((slot, ssrc)) = cx.state.set_up(cx.worker, &setup, most) else {
                 full = true;
@@ -172,9 +172,7 @@ impl<B: Platform> Media<B> {
         }
         Err(if full { NoWay::Full } else { NoWay::Unsupported })
     }
-}
 
-impl<B: Platform> Media<B> {
     /// The transport to a group, for a client that requested multicast.
     fn together(
         &self,
@@ -195,10 +193,9 @@ impl<B: Platform> Media<B> {
         let to = |port| SocketAddr::new(address, port);
         let destination = Destination { rtp: to(ports.0), rtcp: to(ports.1) };
         let (path, stamp) = (title.path.as_str(), title.stamp);
-        let sent = Setup { path, stamp, track, destination, random, alone: true };
+        let sent = Setup { path, stamp, track, destination, random };
         let here = SocketAddr::new(client.ip().to_canonical(), 0);
-        let member =
-            Setup { destination: Destination { rtp: here, rtcp: here }, alone: false, ..sent };
+        let member = Setup { destination: Destination { rtp: here, rtcp: here }, ..sent };
         let most = self.options.per_address;
         let joined = cx.state.join(cx.worker, group, (&member, &sent), most);
         let (member, ssrc) = joined.ok_or(NoWay::Full)?;

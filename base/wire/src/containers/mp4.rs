@@ -105,7 +105,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
         tracks.push(track);
         duration_ns = duration_ns.max(end);
     }
-    Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into(), left_out: found })
+    Ok(Program { tracks, duration_ns, made: made.into(), left_out: found })
 }
 
 /// Finds the index (moov) among the boxes of the file and reads it; also returns the file's length.

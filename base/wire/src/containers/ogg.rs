@@ -202,6 +202,6 @@ impl Reading {
         let bits = scaled(self.bytes * 8, SECOND, duration_ns);
         let tracks = vec![track(channels, bits, self.packets)];
         let (made, left_out) = (self.made.into(), Vec::new());
-        Ok(Program { kind: "Ogg", tracks, duration_ns, made, left_out })
+        Ok(Program { tracks, duration_ns, made, left_out })
     }
 }

@@ -10,8 +10,6 @@ use std::sync::Arc;
 /// A playable file.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The name of its format.
-    pub kind: &'static str,
     /// Its tracks, at least one.
     pub tracks: Vec<Track>,
     /// Its duration in nanoseconds; at least one.

@@ -186,7 +186,7 @@ fn a_stream_says_which_time_it_gives_to_its_beginning() {
 #[test]
 fn what_is_no_media_is_refused_in_words() {
     let words = |file: &[u8]| match open(&mut Cursor::new(file)) {
-        Ok(program) => panic!("played as {}", program.kind),
+        Ok(program) => panic!("played: {program:?}"),
         Err(unplayable) => unplayable.to_string(),
     };
     assert!(words(b"").contains("an empty one"));

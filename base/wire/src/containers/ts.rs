@@ -199,5 +199,5 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
         plan: Plan::from(clocked),
     };
     let (tracks, left_out) = (vec![track], Vec::new());
-    Ok(Program { kind: "MPEG-TS", tracks, duration_ns, made: [].into(), left_out })
+    Ok(Program { tracks, duration_ns, made: [].into(), left_out })
 }

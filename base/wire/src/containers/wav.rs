@@ -124,5 +124,5 @@ fn plan(format: &Format, from: u64, len: u64) -> Result<Program, Unplayable> {
     };
     let duration_ns = scaled(len / frame, SECOND, rate.into()).max(1);
     let (tracks, left_out) = (vec![track], Vec::new());
-    Ok(Program { kind: "WAV", tracks, duration_ns, made: [].into(), left_out })
+    Ok(Program { tracks, duration_ns, made: [].into(), left_out })
 }

@@ -33,8 +33,8 @@ pub fn report(stats: &StreamStats, skipped: u64) {
 
 /// A store of a media server's state that keeps nothing, and reports on its streams.
 pub struct StreamMetrics<'a> {
-    /// The figures of streams by UDP, if the server sends any.
-    pub stats: Option<&'a StreamStats>,
+    /// The figures of streams by UDP.
+    pub stats: &'a StreamStats,
 }
 
 impl StateStore<Orders> for StreamMetrics<'_> {
@@ -51,6 +51,7 @@ impl StateStore<Orders> for StreamMetrics<'_> {
         let totals = orders.heard();
         let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
         let trip = totals.round_trip.as_micros() as u64;
+        let stats = self.stats;
         let mut gauges = vec![
             gauge("transmissions", "Tracks set up for UDP", set_up, false),
             gauge("skipped", skipped, orders.skipped(), true),
@@ -58,29 +59,26 @@ impl StateStore<Orders> for StreamMetrics<'_> {
             gauge("heard_lost", "Packets that they miss", lost, false),
             gauge("heard_lost_percent", "The most that one missed lately", share, false),
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
+            gauge("streams", "Streams running", stats.running(), false),
+            gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
+            gauge("calls", "System calls that took them", stats.calls.read(), true),
+            gauge("failed", "Packets that could not leave", stats.failed.read(), true),
+            gauge("late", "Packets later than 10 ms", stats.late.read(), true),
+            gauge("caught_up", "Calls of late streams", stats.caught_up.read(), true),
+            gauge("reports", "Datagrams heard", stats.received.read(), true),
         ];
-        if let Some(stats) = self.stats {
-            let dropped = |class: PacketClass| stats.dropped[class as usize].read();
-            gauges.extend([
-                gauge("streams", "Streams running", stats.running(), false),
-                gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
-                gauge("calls", "System calls that took them", stats.calls.read(), true),
-                gauge("failed", "Packets that could not leave", stats.failed.read(), true),
-                gauge("late", "Packets later than 10 ms", stats.late.read(), true),
-                gauge("caught_up", "Calls of late streams", stats.caught_up.read(), true),
-                gauge("reports", "Datagrams heard", stats.received.read(), true),
-            ]);
-            gauges.extend(PacketClass::ALL.map(|class| Gauge {
-                labels: vec![("class".to_owned(), class.name().to_owned())],
-                ..gauge("dropped", "Packets too late for their class", dropped(class), true)
-            }));
-            // Where the kernel paces, the moment of leaving is unknown.
-            let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
-            let half =
-                us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
-            let most = us(0.99)
-                .map(|us| gauge("lateness_p99_us", "99 of 100 were not later, in us", us, false));
-            gauges.extend(half.into_iter().chain(most));
+        gauges.extend(PacketClass::ALL.map(|class| {
+            let dropped = stats.dropped[class as usize].read();
+            let labels = vec![("class".to_owned(), class.name().to_owned())];
+            Gauge { labels, ..gauge("dropped", "Packets too late for their class", dropped, true) }
+        }));
+        // Where the kernel paces, the moment of leaving is unknown.
+        for (share, name, help) in [
+            (0.5, "lateness_p50_us", "Half were not later, in us"),
+            (0.99, "lateness_p99_us", "99 of 100 were not later, in us"),
+        ] {
+            let late = stats.quantile(share).map(|late| late.as_micros() as u64);
+            gauges.extend(late.map(|us| gauge(name, help, us, false)));
         }
         gauges
     }

@@ -58,12 +58,6 @@ impl<P: PacedSource> Worker<'_, '_, P> {
                 running.next = self.context.source.due(&cx, &mut running.stream, until, burst);
                 let is_full = burst.is_full();
                 self.context.drop_late(burst, from, self.now);
-                if !self.queue.sends_open_files() {
-                    let files = &self.context.outlet.files;
-                    let failed = burst
-                        .load_open(|source, range, into| files.read(source, range, into).is_ok());
-                    self.context.count(&Count { failed, ..Count::default() });
-                }
                 running.waiting += self.plan.owned();
                 if is_full {
                     return true;

@@ -13,7 +13,7 @@
 use std::io;
 
 use seam::{Burst, Packet};
-use sys::udp::{Sent, Udp};
+use sys::udp::Udp;
 
 use super::outlet::{Count, Outlet};
 use super::read_then_send::ReadThenSend;
@@ -36,25 +36,8 @@ pub fn one_by_one(
     mut send: impl FnMut(&Udp, &Packet, &[u8]) -> io::Result<Option<usize>>,
 ) {
     let mut copied = ReadThenSend::default();
-    outlet.each_run(burst, count, |socket, run| {
-        let mut sent = Sent::default();
-        for packet in run {
-            let took = match send(socket, packet, burst.front(packet)) {
-                Ok(Some(calls)) => Ok(calls),
-                Ok(None) => copied.send(outlet, burst, packet, socket),
-                Err(error) => Err(error),
-            };
-            match took {
-                Ok(calls) => {
-                    sent.calls += calls;
-                    sent.count += 1;
-                }
-                Err(error) => {
-                    sent.error = Some(error);
-                    break;
-                }
-            }
-        }
-        sent
+    outlet.each(burst, count, |socket, packet| {
+        let took = send(socket, packet, burst.front(packet))?;
+        took.map_or_else(|| copied.send(outlet, burst, packet, socket), Ok)
     });
 }

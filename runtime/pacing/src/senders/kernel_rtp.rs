@@ -164,10 +164,6 @@ impl Queue for KernelRtp {
         WINDOW
     }
 
-    fn sends_open_files(&self) -> bool {
-        true
-    }
-
     fn purge(&mut self) -> io::Result<()> {
         // A new bucket is full, and so must be emptied.
         self.bucket = Bucket::emptied_at(0);

@@ -120,25 +120,41 @@ impl Outlet<'_> {
         packets.iter().take_while(fits).count()
     }
 
+    /// Passes the packets to `send` one by one; it returns how many calls it took.
+    pub fn each(
+        &self,
+        burst: &Burst,
+        count: &mut Count,
+        mut send: impl FnMut(&Udp, &Packet) -> io::Result<usize>,
+    ) {
+        self.each_run(burst, count, |socket, run| {
+            let mut sent = Sent::default();
+            for packet in run {
+                match send(socket, packet) {
+                    Ok(calls) => {
+                        sent.calls += calls;
+                        sent.count += 1;
+                    }
+                    Err(error) => {
+                        sent.calls += 1;
+                        sent.error = Some(error);
+                        break;
+                    }
+                }
+            }
+            sent
+        });
+    }
+
     /// Passes the packets to `send` in runs of one socket, until each has left or failed. `send`
     /// returns how many of a run left, from its front, and why the next did not.
     pub fn each_run(
         &self,
         burst: &Burst,
         count: &mut Count,
-        send: impl FnMut(&Udp, &[Packet]) -> Sent,
-    ) {
-        self.each_run_of(burst.packets(), count, send);
-    }
-
-    /// [`Outlet::each_run`] for some packets of a burst.
-    pub fn each_run_of(
-        &self,
-        packets: &[Packet],
-        count: &mut Count,
         mut send: impl FnMut(&Udp, &[Packet]) -> Sent,
     ) {
-        let mut rest = packets;
+        let mut rest = burst.packets();
         let mut has_waited = false;
         while let Some(first) = rest.first() {
             let run = self.run(rest);

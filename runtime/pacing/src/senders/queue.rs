@@ -45,11 +45,6 @@ pub trait Queue {
         1 << 16
     }
 
-    /// Whether the queue sends from files that were opened at run time.
-    fn sends_open_files(&self) -> bool {
-        false
-    }
-
     /// Whether messages are counted as they leave, so that more can be handed over at any time. A
     /// queue that does not count takes one plan at a time and reports its end.
     fn is_counted(&self) -> bool {

@@ -2,7 +2,7 @@
 //! copies. `plain` and `plain-abs` send so, and others the packets that they cannot send otherwise.
 
 use seam::{Burst, Packet, Payload};
-use sys::udp::{Sent, Udp};
+use sys::udp::Udp;
 
 use super::Transmit;
 use super::outlet::{Count, Outlet};
@@ -14,28 +14,8 @@ pub struct ReadThenSend {
 }
 
 impl Transmit for ReadThenSend {
-    fn sends_open_files(&self) -> bool {
-        true
-    }
-
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
-        outlet.each_run(burst, count, |socket, run| {
-            let mut sent = Sent::default();
-            for packet in run {
-                match self.send(outlet, burst, packet, socket) {
-                    Ok(calls) => {
-                        sent.calls += calls;
-                        sent.count += 1;
-                    }
-                    Err(error) => {
-                        sent.calls += 1;
-                        sent.error = Some(error);
-                        break;
-                    }
-                }
-            }
-            sent
-        });
+        outlet.each(burst, count, |socket, packet| self.send(outlet, burst, packet, socket));
     }
 }
 

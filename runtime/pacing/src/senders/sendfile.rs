@@ -24,10 +24,6 @@ pub(super) const ROW: Row = Row {
 pub struct Sendfile;
 
 impl Transmit for Sendfile {
-    fn sends_open_files(&self) -> bool {
-        true
-    }
-
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         one_by_one(outlet, burst, count, |socket, packet, front| {
             let Payload::File(source, range) = &packet.payload else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! `sendmmsg`: one sendmmsg(2) for all due packets, directly from the memory of their bytes: no
 //! read, one copy.
 
-use seam::{Burst, Packet};
+use seam::Burst;
 use sys::udp::Batch;
 
 use super::outlet::{Count, Outlet};
@@ -21,16 +21,9 @@ pub(super) const ROW: Row = Row {
 #[derive(Default)]
 pub struct Sendmmsg(Batch);
 
-impl Sendmmsg {
-    /// Sends some packets of a burst.
-    pub(super) fn send(
-        &mut self,
-        outlet: &Outlet<'_>,
-        burst: &Burst,
-        packets: &[Packet],
-        count: &mut Count,
-    ) {
-        outlet.each_run_of(packets, count, |socket, run| {
+impl Transmit for Sendmmsg {
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
+        outlet.each_run(burst, count, |socket, run| {
             self.0.send(socket, |filling| {
                 for packet in run {
                     filling.datagram(packet.to);
@@ -38,11 +31,5 @@ impl Sendmmsg {
                 }
             })
         });
-    }
-}
-
-impl Transmit for Sendmmsg {
-    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
-        self.send(outlet, burst, burst.packets(), count);
     }
 }

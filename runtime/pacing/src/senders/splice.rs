@@ -17,25 +17,13 @@ pub(super) const ROW: Row = Row {
     needs: "nothing",
     sends_files: true,
     sets_up_queues: false,
-    start: |_| Ok(Start::wheel(Splice::new()?)),
+    start: |_| Ok(Start::wheel(Splice(Pipe::new()?))),
 };
 
 /// splice from the file into a pipe, and from there after a head that was sent with `MSG_MORE`.
 pub struct Splice(Pipe);
 
-impl Splice {
-    /// # Errors
-    /// No descriptor is left.
-    pub fn new() -> io::Result<Splice> {
-        Pipe::new().map(Splice)
-    }
-}
-
 impl Transmit for Splice {
-    fn sends_open_files(&self) -> bool {
-        true
-    }
-
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
         one_by_one(outlet, burst, count, |socket, packet, front| {
             let Payload::File(source, range) = &packet.payload else { return Ok(None) };

@@ -25,7 +25,10 @@ pub(super) const ROW: Row = Row {
     needs: "io_uring",
     sends_files: true,
     sets_up_queues: false,
-    start: |_| Ok(Start::queue(UringChain::new()?)),
+    start: |_| {
+        let ring = ChainRing::new()?;
+        Ok(Start::queue(UringChain { ring, chain: None, left: 0 }))
+    },
 };
 
 /// The maximum number of packets in a chain: few enough to be made and submitted within a slot or
@@ -39,14 +42,6 @@ pub struct UringChain {
     ring: ChainRing,
     chain: Option<usize>,
     left: u64,
-}
-
-impl UringChain {
-    /// # Errors
-    /// io_uring is absent or forbidden.
-    pub fn new() -> io::Result<UringChain> {
-        Ok(UringChain { ring: ChainRing::new()?, chain: None, left: 0 })
-    }
 }
 
 impl Queue for UringChain {
@@ -98,10 +93,6 @@ impl Queue for UringChain {
 
     fn packets_max(&self) -> usize {
         PACKETS_MAX
-    }
-
-    fn sends_open_files(&self) -> bool {
-        true
     }
 
     fn is_counted(&self) -> bool {

@@ -100,7 +100,6 @@ fn check(
     let heard = collect(&socket);
     assert_eq!(heard, expected, "{sender}, {payload} bytes");
     assert_eq!((stats.packets.read(), stats.failed.read()), (all, 0), "{sender}");
-    assert_eq!(stats.bytes.read(), all * u64::from(HEAD as u32 + payload), "{sender}");
     assert_eq!((stats.started.read(), stats.running()), (u64::from(STREAMS), 0), "{sender}");
     assert!(stats.calls.read() > 0, "{sender}");
 }

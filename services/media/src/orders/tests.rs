@@ -1,11 +1,7 @@
 //! Slots change owners once, orders arrive whole, and reports find their streams.
 
 use super::*;
-use memory::Region;
-
-fn orders() -> Region<Orders> {
-    Region::<Orders>::alone(&[1, 2, 3, 4])
-}
+use crate::test_server::orders;
 
 fn destination(ip: [u8; 4]) -> Destination {
     Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() }
@@ -14,7 +10,7 @@ fn destination(ip: [u8; 4]) -> Destination {
 const PATH: &str = "folder/a film with a long name.ts";
 
 fn setup(ip: [u8; 4], random: u32) -> Setup<'static> {
-    Setup { path: PATH, stamp: 7, track: 1, destination: destination(ip), random, alone: false }
+    Setup { path: PATH, stamp: 7, track: 1, destination: destination(ip), random }
 }
 
 const SEGMENT: Segment = Segment {
