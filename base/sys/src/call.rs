@@ -1,7 +1,8 @@
 //! Shared by all calls: converting errors, and repeating interrupted calls.
 
 use std::io;
-use std::time::Duration;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
 
 /// The result of a call that returns -1 and sets `errno` on failure.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -19,6 +20,19 @@ pub(crate) fn check_long(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
+/// Sets an option of a socket whose value has this type (setsockopt(2)).
+pub(crate) fn set_option<T: Copy>(
+    socket: impl AsFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let (fd, len) = (socket.as_fd().as_raw_fd(), size_of::<T>() as libc::socklen_t);
+    let start = std::ptr::from_ref(value).cast();
+    // SAFETY: the value is readable for its length, and the kernel copies it.
+    check(unsafe { libc::setsockopt(fd, level, option, start, len) }).map(drop)
+}
+
 /// Repeats `call` while it fails with `EINTR`.
 #[inline]
 pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
@@ -28,6 +42,21 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
             other => return other,
         }
     }
+}
+
+/// Calls a wait with the rest of `timeout`, again while a signal interrupts it; the pointer is null
+/// without a timeout, and valid for the call. Returns what the call counted.
+pub(crate) fn resumed(
+    timeout: Option<Duration>,
+    mut wait: impl FnMut(*const libc::timespec) -> libc::c_int,
+) -> io::Result<usize> {
+    // A deadline that cannot be represented is never reached.
+    let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let count = uninterrupted(|| {
+        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        check(wait(or_null(&left)))
+    })?;
+    Ok(count.cast_unsigned() as usize)
 }
 
 /// A duration as a timespec; longer ones saturate.

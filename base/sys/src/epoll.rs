@@ -7,23 +7,25 @@
 //! interest. Remove a descriptor to silence it.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::call::{check, check_count, or_null, timespec, uninterrupted};
 
 pub use crate::ready::{Interest, Ready};
 
-fn bits(interest: Interest) -> u32 {
-    let bit = |wanted, bit: libc::c_int| if wanted { bit.cast_unsigned() } else { 0 };
-    bit(interest.read, libc::EPOLLIN)
-        | bit(interest.write, libc::EPOLLOUT)
-        | bit(interest.edge, libc::EPOLLET)
-        | bit(interest.exclusive, libc::EPOLLEXCLUSIVE)
-        | bit(interest.rdhup, libc::EPOLLRDHUP)
-        | bit(interest.oneshot, libc::EPOLLONESHOT)
+fn flags(interest: Interest) -> EventFlags {
+    let flag = |wanted, flag| if wanted { flag } else { EventFlags::empty() };
+    flag(interest.read, EventFlags::IN)
+        | flag(interest.write, EventFlags::OUT)
+        | flag(interest.edge, EventFlags::ET)
+        | flag(interest.exclusive, EventFlags::EXCLUSIVE)
+        | flag(interest.rdhup, EventFlags::RDHUP)
+        | flag(interest.oneshot, EventFlags::ONESHOT)
 }
 
 /// A buffer for the events of one wait, reused for every wait.
@@ -83,10 +85,8 @@ impl Epoll {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the call made `fd` and nothing else owns it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, coarse: AtomicBool::new(false) })
+        let fd = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { fd, coarse: AtomicBool::new(false) })
     }
 
     /// Watches `fd`; its events will carry `key`.
@@ -95,7 +95,7 @@ impl Epoll {
     /// `EEXIST` if it is watched already, `EPERM` for a regular file, `ENOSPC` at the user's limit
     /// of watches, `EINVAL` for `exclusive` with `rdhup`.
     pub fn add(&self, fd: impl AsFd, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), interest, key)
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(key), flags(interest))?)
     }
 
     /// Replaces interest and key of a watched `fd`.
@@ -103,7 +103,7 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` if it is not watched, `EINVAL` if it was added as exclusive.
     pub fn modify(&self, fd: impl AsFd, interest: Interest, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), interest, key)
+        Ok(epoll::modify(&self.fd, fd, EventData::new_u64(key), flags(interest))?)
     }
 
     /// Stops watching `fd`. Events already reported by a wait stay in their [`Events`].
@@ -111,7 +111,7 @@ impl Epoll {
     /// # Errors
     /// `ENOENT` if it is not watched.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), Interest::NONE, 0)
+        Ok(epoll::delete(&self.fd, fd)?)
     }
 
     /// Waits for events for at most `timeout` (`None`: forever; zero: only polls), fills `events`
@@ -148,21 +148,6 @@ impl Epoll {
             }
         }
         wait_ms(self.fd.as_fd(), list, timeout)
-    }
-
-    fn control(
-        &self,
-        operation: libc::c_int,
-        fd: BorrowedFd<'_>,
-        interest: Interest,
-        key: u64,
-    ) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: bits(interest), u64: key };
-        // SAFETY: both descriptors are open while borrowed, and the event outlives the call.
-        check(unsafe {
-            libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd.as_raw_fd(), &mut event)
-        })
-        .map(|_| ())
     }
 }
 

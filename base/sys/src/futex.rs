@@ -6,7 +6,9 @@
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use crate::call::{or_null, timespec};
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags};
+use rustix::time::Timespec;
 
 /// The processes that use the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,45 +32,28 @@ pub enum Waited {
 
 /// Sleeps while `word` holds `expected`, for at most `timeout` (`None`: forever).
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>, scope: Scope) -> Waited {
-    let timeout = timeout.map(timespec);
-    // SAFETY: the word is borrowed and aligned, and the time is null or outlives the call.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | flag(scope),
-            expected,
-            or_null(&timeout),
-        )
-    };
-    if result == 0 {
-        return Waited::Woken;
-    }
-    // SAFETY: errno is the calling thread's own.
-    match unsafe { *libc::__errno_location() } {
-        libc::EAGAIN => Waited::Differed,
-        libc::ETIMEDOUT => Waited::TimedOut,
-        libc::EINTR => Waited::Woken,
+    // A time that cannot be represented never comes.
+    let timeout = timeout.and_then(|time| Timespec::try_from(time).ok());
+    match futex::wait(word, flags(scope), expected, timeout.as_ref()) {
+        Ok(()) | Err(Errno::INTR) => Waited::Woken,
+        Err(Errno::AGAIN) => Waited::Differed,
+        Err(Errno::TIMEDOUT) => Waited::TimedOut,
         // The remaining errors are a bad address, alignment, operation or time; none is possible
         // here.
-        errno => panic!("futex wait failed with errno {errno}"),
+        Err(other) => panic!("futex wait failed: {other}"),
     }
 }
 
 /// Wakes at most `count` sleepers on `word`; returns how many it woke.
 pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> usize {
-    let count = libc::c_int::try_from(count).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the word is borrowed and aligned.
-    let result = unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | flag(scope), count)
-    };
-    usize::try_from(result).unwrap_or_else(|_| panic!("futex wake of a valid word failed"))
+    let count = count.min(i32::MAX.cast_unsigned());
+    futex::wake(word, flags(scope), count).expect("a wake of a valid word cannot fail")
 }
 
-fn flag(scope: Scope) -> libc::c_int {
+fn flags(scope: Scope) -> Flags {
     match scope {
-        Scope::Private => libc::FUTEX_PRIVATE_FLAG,
-        Scope::Shared => 0,
+        Scope::Private => Flags::PRIVATE,
+        Scope::Shared => Flags::empty(),
     }
 }
 

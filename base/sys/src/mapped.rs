@@ -7,8 +7,9 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::call::check_count;
 
@@ -35,7 +36,6 @@ impl MappedFile {
     /// file system does not support it.
     pub fn new(file: &File) -> io::Result<MappedFile> {
         let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-        let (access, flags) = (libc::PROT_READ, libc::MAP_SHARED);
         if len == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -44,13 +44,10 @@ impl MappedFile {
         }
         // SAFETY: a null address lets the kernel choose a free range, so no memory in use is
         // touched.
-        let start = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, file.as_raw_fd(), 0) };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(start) if start.as_ptr() != libc::MAP_FAILED.cast() => {
-                Ok(MappedFile { start, len })
-            }
-            _ => Err(io::Error::last_os_error()),
-        }
+        let start =
+            unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(MappedFile { start, len })
     }
 
     /// The mapped length in bytes.
@@ -124,8 +121,8 @@ impl MappedFile {
 impl Drop for MappedFile {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new` and nothing borrows from it any more.
-        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-        debug_assert_eq!(result, 0, "what was mapped can be unmapped");
+        let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(result.is_ok(), "what was mapped can be unmapped");
     }
 }
 

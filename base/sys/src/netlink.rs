@@ -10,9 +10,15 @@ use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::call::{check, check_count, uninterrupted};
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send,
+    socket_with,
+};
+
+use crate::call::check;
 use crate::own;
 
 const ACK: u16 = 0x5;
@@ -71,15 +77,13 @@ impl Netlink {
     /// # Errors
     /// No descriptor is left.
     pub fn open() -> io::Result<Netlink> {
-        Netlink::about(libc::NETLINK_ROUTE)
+        // The number of NETLINK_ROUTE is that of no choice.
+        Netlink::about(None)
     }
 
-    fn about(protocol: libc::c_int) -> io::Result<Netlink> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) })?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        Ok(Netlink { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    fn about(protocol: Option<Protocol>) -> io::Result<Netlink> {
+        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+        Ok(Netlink { fd: socket_with(family, kind, SocketFlags::CLOEXEC, protocol)? })
     }
 
     /// Makes an `ifb`: a device that takes packets which a filter redirects to it through its own
@@ -269,17 +273,10 @@ impl Netlink {
     fn list(&self, message: Message) -> io::Result<Vec<Vec<u8>>> {
         let message = message.finish();
         let is_acknowledged = u16::from_ne_bytes([message[6], message[7]]) & 4 != 0;
-        let fd = self.fd.as_raw_fd();
-        uninterrupted(|| {
-            // SAFETY: the message is readable for its length.
-            check_count(unsafe { libc::send(fd, message.as_ptr().cast(), message.len(), 0) })
-        })?;
+        retry_on_intr(|| send(&self.fd, &message, SendFlags::empty()))?;
         let (mut bodies, mut buffer) = (Vec::new(), vec![0_u8; 1 << 16]);
         loop {
-            let len = uninterrupted(|| {
-                // SAFETY: the buffer is writable for its length.
-                check_count(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) })
-            })?;
+            let (_, len) = retry_on_intr(|| recv(&self.fd, &mut buffer[..], RecvFlags::empty()))?;
             let mut rest = &buffer[..len];
             while let Some((head, body, behind)) = split(rest) {
                 rest = behind;
@@ -355,7 +352,7 @@ fn diagnosed(family: i32, states: u32, port: u16) -> io::Result<Vec<Vec<u8>>> {
     // An inet_diag_req_v2: protocol and states, the local port, and any other address.
     wanted.put(&[family as u8, libc::IPPROTO_TCP as u8, 0, 0]).put(&states.to_ne_bytes());
     wanted.put(&port.to_be_bytes()).put(&[0; 38]).put(&[0xff; 8]);
-    Netlink::about(libc::NETLINK_SOCK_DIAG)?.list(wanted)
+    Netlink::about(Some(netlink::SOCK_DIAG))?.list(wanted)
 }
 
 /// Runs `act` in a separate network namespace (`CLONE_NEWNET` of unshare(2)), which has a
@@ -389,8 +386,7 @@ pub fn apart<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
 pub fn isolate() -> io::Result<()> {
     // SAFETY: no memory is passed.
     if check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).is_err() {
-        // SAFETY: the call takes no memory and cannot fail (getegid(2)).
-        let (user, group) = (own::user(), unsafe { libc::getegid() });
+        let (user, group) = (own::user(), rustix::process::getegid().as_raw());
         // SAFETY: no memory is passed.
         check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
         fs::write("/proc/self/setgroups", "deny")?;
@@ -412,29 +408,18 @@ fn index_of(name: &CStr) -> Option<u32> {
 /// Every device of this network namespace: index and name.
 ///
 /// # Errors
-/// No memory is left.
+/// No descriptor or no memory is left.
 pub fn devices() -> io::Result<Vec<(u32, CString)>> {
-    // SAFETY: no argument.
-    let list = unsafe { libc::if_nameindex() };
-    if list.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    let mut found = Vec::new();
-    let mut at = list;
-    loop {
-        // SAFETY: the list ends with an entry whose index is zero (if_nameindex(3)).
-        let entry = unsafe { &*at };
-        if entry.if_index == 0 {
-            break;
-        }
-        // SAFETY: a name ends with a zero.
-        found.push((entry.if_index, unsafe { CStr::from_ptr(entry.if_name) }.to_owned()));
-        // SAFETY: this was not the last entry.
-        at = unsafe { at.add(1) };
-    }
-    // SAFETY: if_nameindex made the list, and no entry is used any more.
-    unsafe { libc::if_freenameindex(list) };
-    Ok(found)
+    let mut ask = Message::new(libc::RTM_GETLINK, ACK | LIST);
+    ask.put(&[0; 16]);
+    let device = |body: Vec<u8>| {
+        // An ifinfomsg has the index after its first four bytes.
+        let index = u32::from_ne_bytes(*body.get(4..)?.first_chunk()?);
+        let mut all = attributes(body.get(16..)?);
+        let name = all.find_map(|(kind, value)| (kind == libc::IFLA_IFNAME).then_some(value))?;
+        Some((index, CStr::from_bytes_until_nul(name).ok()?.to_owned()))
+    };
+    Ok(Netlink::open()?.list(ask)?.into_iter().filter_map(device).collect())
 }
 
 /// A message about queues and filters: a tcmsg.
@@ -519,6 +504,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::set_option;
 
     #[test]
     fn what_is_written_can_be_read() {
@@ -542,15 +528,10 @@ mod tests {
     #[test]
     fn a_handshake_without_its_end_is_counted() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let (fd, wait) = (listener.as_raw_fd(), 5_i32);
         // The kernel leaves a connection in this state until its first byte comes.
-        // SAFETY: the value outlives the call, which copies it.
-        let set = unsafe {
-            let (level, name) = (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT);
-            libc::setsockopt(fd, level, name, (&raw const wait).cast(), size_of::<i32>() as u32)
-        };
+        set_option(&listener, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &5_i32).expect("TCP");
         let address = listener.local_addr().expect("it listens");
-        assert_eq!((set, handshakes(address).expect("a list")), (0, 0));
+        assert_eq!(handshakes(address).expect("a list"), 0);
         let peers = [(); 3].map(|()| std::net::TcpStream::connect(address).expect("a client"));
         assert_eq!(handshakes(address).expect("a list"), 3);
         let other = SocketAddr::new(address.ip(), 1);

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The effective user id of this process.
 pub fn user() -> u32 {
-    // SAFETY: the call takes no memory and cannot fail (geteuid(2)).
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Makes the folder with mode 0700 if it is not there, and checks that nobody else can have put

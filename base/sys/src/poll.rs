@@ -11,9 +11,9 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::call::{check, or_null, timespec};
+use crate::call::resumed;
 use crate::ready::{Interest, Ready};
 
 /// One descriptor to wait for, and after [`poll`] its events.
@@ -83,20 +83,12 @@ pub fn poll(list: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<us
 
 /// Waits for `len` entries starting at `list`, which must be writable.
 fn wait(list: *mut libc::pollfd, len: usize, timeout: Option<Duration>) -> io::Result<usize> {
-    // A deadline that cannot be represented is never reached.
-    let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    loop {
-        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-        // SAFETY: both callers pass the start and length of a list that they borrow mutably, the
-        // timeout is null or outlives the call, and the signal mask is null (unchanged). A
-        // descriptor that is not open is reported as POLLNVAL.
-        let result =
-            check(unsafe { libc::ppoll(list, len as libc::nfds_t, or_null(&left), ptr::null()) });
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other.map(|count| count.cast_unsigned() as usize),
-        }
-    }
+    resumed(timeout, |left| {
+        // SAFETY: both callers pass the start and length of a list that they borrow mutably, `left`
+        // is null or valid, and the signal mask is null (unchanged). A descriptor that is not open
+        // is reported as POLLNVAL.
+        unsafe { libc::ppoll(list, len as libc::nfds_t, left, ptr::null()) }
+    })
 }
 
 /// A set of descriptors to wait for, each with a key. The cost of a wait grows with the open
@@ -217,6 +209,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+    use std::time::Instant;
 
     const LATE: Option<Duration> = Some(Duration::from_secs(10));
 

@@ -14,7 +14,8 @@ use std::panic::resume_unwind;
 use std::process::Command;
 use std::thread;
 
-use rustix::process::PidfdFlags;
+use rustix::io::retry_on_intr;
+use rustix::process::{PidfdFlags, WaitOptions, waitpid};
 
 use crate::call::{check, uninterrupted};
 use crate::signal::Signal;
@@ -36,6 +37,10 @@ impl Pid {
     #[must_use]
     pub fn number(self) -> i32 {
         self.0
+    }
+
+    pub(crate) fn raw(self) -> rustix::process::Pid {
+        rustix::process::Pid::from_raw(self.0).expect("a process id is positive")
     }
 }
 
@@ -155,8 +160,7 @@ pub fn apart<T: Send>(spare: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) ->
 /// # Errors
 /// `ESRCH` if there is no such process, `EMFILE`, `ENFILE`.
 pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
-    let pid = rustix::process::Pid::from_raw(pid.0).expect("a process id is positive");
-    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
+    Ok(rustix::process::pidfd_open(pid.raw(), PidfdFlags::empty())?)
 }
 
 /// Reaps the child `pid` if it has ended; `None` while it runs. The kernel may reuse a reaped id.
@@ -164,7 +168,7 @@ pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
 /// # Errors
 /// `ECHILD` if it is not our child or was reaped already.
 pub fn reap(pid: Pid) -> io::Result<Option<Exit>> {
-    wait_for(pid, libc::WNOHANG)
+    wait_for(pid, WaitOptions::NOHANG)
 }
 
 /// Waits until the child `pid` has ended and reaps it.
@@ -173,7 +177,7 @@ pub fn reap(pid: Pid) -> io::Result<Option<Exit>> {
 /// `ECHILD` if it is not our child or was reaped already.
 pub fn wait(pid: Pid) -> io::Result<Exit> {
     loop {
-        if let Some(exit) = wait_for(pid, 0)? {
+        if let Some(exit) = wait_for(pid, WaitOptions::empty())? {
             return Ok(exit);
         }
     }
@@ -204,17 +208,13 @@ pub fn trim_heap() {
     }
 }
 
-fn wait_for(pid: Pid, options: libc::c_int) -> io::Result<Option<Exit>> {
-    let mut status = 0;
-    // SAFETY: `status` is writable.
-    let found = uninterrupted(|| check(unsafe { libc::waitpid(pid.0, &mut status, options) }))?;
-    Ok(match found {
-        0 => None,
-        _ if libc::WIFEXITED(status) => Some(Exit::Code(libc::WEXITSTATUS(status))),
-        _ if libc::WIFSIGNALED(status) => Some(Exit::Signal(Signal::of(libc::WTERMSIG(status)))),
-        // Stopped or continued: reported to tracers only, and not an end.
-        _ => None,
-    })
+fn wait_for(pid: Pid, options: WaitOptions) -> io::Result<Option<Exit>> {
+    let found = retry_on_intr(|| waitpid(Some(pid.raw()), options))?;
+    // A process that is stopped or continued is reported to tracers only, and has not ended.
+    Ok(found.and_then(|(_, status)| match status.exit_status() {
+        Some(code) => Some(Exit::Code(code)),
+        None => Some(Exit::Signal(Signal::of(status.terminating_signal()?))),
+    }))
 }
 
 /// Sends `signal` to `pid`.

@@ -7,9 +7,9 @@
 
 use std::io;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, getpriority_process, getrlimit, setpriority_process};
 
-use crate::call::{check, check_long};
+use crate::call::check_long;
 use crate::process::Pid;
 
 /// The argument of glibc's sched_setscheduler(3), which musl lacks.
@@ -80,11 +80,7 @@ impl Turn {
 /// # Errors
 /// `ESRCH` if there is no such thread.
 pub fn nice(thread: Option<Pid>) -> io::Result<i32> {
-    let number = thread.map_or(0, Pid::number);
-    // SAFETY: no memory is passed.
-    let answer = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, number) };
-    // The kernel returns 40 to 1, because a negative result would be an error.
-    check_long(answer).map(|answer| 20 - answer as i32)
+    Ok(getpriority_process(thread.map(Pid::raw))?)
 }
 
 /// Sets the nice value of a thread; `None` is the calling one. Its children inherit it.
@@ -93,9 +89,7 @@ pub fn nice(thread: Option<Pid>) -> io::Result<i32> {
 /// `EACCES` for a lower value than it has, without `CAP_SYS_NICE` and beyond the limit of
 /// [`bounds`].
 pub fn set_nice(thread: Option<Pid>, value: i32) -> io::Result<()> {
-    let number = thread.map_or(0, Pid::number).cast_unsigned();
-    // SAFETY: no memory is passed.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, number, value) }).map(|_| ())
+    Ok(setpriority_process(thread.map(Pid::raw), value)?)
 }
 
 /// The lowest nice value (`RLIMIT_NICE`) and the highest real-time priority (`RLIMIT_RTPRIO`, 0:

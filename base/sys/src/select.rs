@@ -6,9 +6,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::call::{check, or_null, timespec};
+use crate::call::resumed;
 use crate::ready::{Interest, Ready};
 
 /// Descriptors from this number on do not fit (`FD_SETSIZE`, select(2)).
@@ -136,32 +136,28 @@ impl SelectSet {
 
     /// The sets ready for reading and writing, and the number of their bits.
     fn wait_once(&self, timeout: Option<Duration>) -> io::Result<(Bits, Bits, usize)> {
-        // A deadline that cannot be represented is never reached.
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let top = self.watched.0.iter().rposition(|&word| word != 0);
         let numbers =
             top.map_or(0, |word| (word + 1) * BITS - self.watched.0[word].leading_zeros() as usize);
-        loop {
-            let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-            let (mut read, mut write) = (self.read, self.write);
+        let (mut read, mut write) = (self.read, self.write);
+        let count = resumed(timeout, |left| {
+            // An interrupted call may have changed them (select(2)).
+            (read, write) = (self.read, self.write);
             // SAFETY: a Bits has the size and meaning of an fd_set (asserted above), both are
-            // writable, `numbers` is at most FD_SETSIZE, the timeout is null or outlives the call,
-            // and the signal mask is null (unchanged).
-            let result = check(unsafe {
+            // writable, `numbers` is at most FD_SETSIZE, `left` is null or valid, and the signal
+            // mask is null (unchanged).
+            unsafe {
                 libc::pselect(
                     numbers as libc::c_int,
                     (&raw mut read).cast(),
                     (&raw mut write).cast(),
                     ptr::null_mut(),
-                    or_null(&left),
+                    left,
                     ptr::null(),
                 )
-            });
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => return other.map(|count| (read, write, count.cast_unsigned() as usize)),
             }
-        }
+        })?;
+        Ok((read, write, count))
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {

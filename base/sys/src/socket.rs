@@ -7,16 +7,20 @@
 mod tcp_info;
 
 use std::io::{self, IoSlice};
-use std::mem;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, acceptfrom_with, sendmsg,
+};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, SockRef, Socket, TcpKeepalive, Type};
 
-use crate::call::{check, check_count, check_long, uninterrupted};
+use crate::call::{check, set_option};
 use crate::poll::{PollFd, poll};
 
 pub use tcp_info::{accept_queue, last_received};
@@ -158,17 +162,10 @@ pub fn has_queue(listener: impl AsFd) -> bool {
 /// the network errors of accept(2) concern one client: continue. `EMFILE`, `ENFILE`, `ENOBUFS` and
 /// `ENOMEM` concern this server, and the connection still waits: back off.
 pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
-    let listener = listener.as_fd().as_raw_fd();
-    let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
-    let accept4 = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
-        // SAFETY: socket2 lends storage of length `len`, and the descriptor is open while borrowed.
-        check(unsafe { libc::accept4(listener, storage.cast(), len, flags) })
-    };
-    // SAFETY: accept4 fills the address and its length whenever it succeeds (accept(2)).
-    let (fd, peer) = uninterrupted(|| unsafe { SockAddr::try_init(accept4) })?;
-    // SAFETY: the call made `fd` and nothing else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok((fd, peer.as_socket()))
+    let mut flags = SocketFlags::CLOEXEC;
+    flags.set(SocketFlags::NONBLOCK, nonblocking);
+    let (fd, peer) = retry_on_intr(|| acceptfrom_with(&listener, flags))?;
+    Ok((fd, peer.and_then(|peer| SocketAddr::try_from(peer).ok())))
 }
 
 /// Starts connecting a non-blocking descriptor to `address`. It has finished when the descriptor is
@@ -188,14 +185,8 @@ pub fn connect_nonblocking(address: SocketAddr) -> io::Result<OwnedFd> {
 /// As [`connect_nonblocking`]; `EADDRNOTAVAIL` also where this machine has no such address.
 pub fn connect_nonblocking_from(address: SocketAddr, source: IpAddr) -> io::Result<OwnedFd> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    let one: libc::c_int = 1;
-    let size = size_of_val(&one) as libc::socklen_t;
-    // SAFETY: `one` is an int, as this option requires, and outlives the call. The option leaves
-    // the port to connect(2), which may share it between destinations (ip(7)).
-    check(unsafe {
-        let (level, option) = (libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT);
-        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const one).cast(), size)
-    })?;
+    // It leaves the port to connect(2), which may share it between destinations (ip(7)).
+    set_option(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1_i32)?;
     socket.bind(&SocketAddr::new(source, 0).into())?;
     start_connecting(socket, address)
 }
@@ -276,7 +267,7 @@ pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
 /// # Errors
 /// `WouldBlock` when nothing arrives in time, `ConnectionReset`, `TimedOut` (the network's).
 pub fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    recv_flags(fd.as_fd(), buffer, 0)
+    Ok(recv_flags(fd.as_fd(), buffer, RecvFlags::empty())?)
 }
 
 /// The result of a receive on a connection.
@@ -294,11 +285,11 @@ pub enum Received {
 
 impl Received {
     #[inline]
-    fn of(result: io::Result<usize>) -> Received {
+    fn of(result: rustix::io::Result<usize>) -> Received {
         match result {
             Ok(0) => Received::End,
             Ok(len) => Received::Bytes(len),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::Later,
+            Err(Errno::AGAIN) => Received::Later,
             Err(_) => Received::Broken,
         }
     }
@@ -307,48 +298,28 @@ impl Received {
 /// Like [`recv`] into a buffer that is not empty, but never blocks.
 #[inline]
 pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> Received {
-    Received::of(recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT))
+    Received::of(recv_flags(fd.as_fd(), buffer, RecvFlags::DONTWAIT))
 }
 
 /// Like [`recv`], into the capacity of `buffer`, whose content is replaced. Pages of a fresh buffer
 /// that nothing was received into stay untouched. Without bytes the buffer is empty.
 pub fn recv_into(fd: impl AsFd, buffer: &mut Vec<u8>) -> Received {
     buffer.clear();
-    // SAFETY: the capacity is writable, and the kernel has written its first `len` bytes.
-    unsafe {
-        let result = recv_raw(fd.as_fd(), buffer.as_mut_ptr(), buffer.capacity(), 0);
-        buffer.set_len(*result.as_ref().unwrap_or(&0));
-        Received::of(result)
-    }
+    let flags = RecvFlags::empty();
+    let result = retry_on_intr(|| rustix::net::recv(&fd, spare_capacity(buffer), flags));
+    Received::of(result.map(|(len, _)| len))
 }
 
-/// The address argument for a connected socket.
-const NOBODY: usize = 0;
+// Receive and send bypass the C library, as rustix does: its functions are cancellation points,
+// which in a multi-threaded process cost as much as the rest of a loop turn.
 
-// Receive and send bypass the C library: its functions are cancellation points, which in a
-// multi-threaded process cost as much as the rest of a loop turn.
-
-fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: the buffer is writable for its length.
-    unsafe { recv_raw(fd, buffer.as_mut_ptr(), buffer.len(), flags) }
-}
-
-/// Receives to `start`.
-///
-/// # Safety
-/// `len` bytes from `start` on must be writable.
-unsafe fn recv_raw(
+#[inline]
+fn recv_flags(
     fd: BorrowedFd<'_>,
-    start: *mut u8,
-    len: usize,
-    flags: libc::c_int,
-) -> io::Result<usize> {
-    uninterrupted(|| {
-        // SAFETY: the caller vouches for the bytes; no address is asked for.
-        check_long(unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), start, len, flags, NOBODY, NOBODY)
-        })
-    })
+    buffer: &mut [u8],
+    flags: RecvFlags,
+) -> rustix::io::Result<usize> {
+    retry_on_intr(|| rustix::net::recv(fd, &mut *buffer, flags)).map(|(len, _)| len)
 }
 
 /// Sends from `bytes`; returns how many were accepted, from the front. Blocks if the descriptor
@@ -357,7 +328,7 @@ unsafe fn recv_raw(
 /// # Errors
 /// `WouldBlock` if nothing was accepted in time, `BrokenPipe`, `ConnectionReset`.
 pub fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    send_flags(fd.as_fd(), bytes, libc::MSG_NOSIGNAL)
+    send_flags(fd.as_fd(), bytes, SendFlags::NOSIGNAL)
 }
 
 /// Like [`send`], but never blocks.
@@ -365,18 +336,15 @@ pub fn send(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// # Errors
 /// As [`send`].
 pub fn send_nowait(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
-    send_flags(fd.as_fd(), bytes, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    send_flags(fd.as_fd(), bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
 }
 
-fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
-    uninterrupted(|| {
-        // SAFETY: the bytes are readable for their length; no address is given.
-        check_long(unsafe {
-            let (start, len) = (bytes.as_ptr(), bytes.len());
-            libc::syscall(libc::SYS_sendto, fd.as_raw_fd(), start, len, flags, NOBODY, NOBODY)
-        })
-    })
+fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<usize> {
+    Ok(retry_on_intr(|| rustix::net::send(fd, bytes, flags))?)
 }
+
+/// The most slices of a call (`IOV_MAX`).
+const SLICES_MAX: usize = libc::UIO_MAXIOV as usize;
 
 /// Sends from `slices` in order; returns how many bytes were accepted. Slices beyond the 1024th
 /// (`IOV_MAX`) are left for the next call. For one slice [`send`] is cheaper.
@@ -384,7 +352,7 @@ fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: libc::c_int) -> io::Resul
 /// # Errors
 /// As [`send`].
 pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL)
+    send_slices(fd.as_fd(), slices, SendFlags::empty())
 }
 
 /// Like [`send_vectored`], but never blocks.
@@ -392,7 +360,7 @@ pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize>
 /// # Errors
 /// As [`send`].
 pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    send_slices(fd.as_fd(), slices, SendFlags::DONTWAIT)
 }
 
 /// Like [`send_vectored`], announcing that more follows at once (`MSG_MORE`), so that the kernel
@@ -401,7 +369,7 @@ pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result
 /// # Errors
 /// As [`send`].
 pub fn send_vectored_more(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_MORE)
+    send_slices(fd.as_fd(), slices, SendFlags::MORE)
 }
 
 /// Like [`send_vectored_more`], but never blocks.
@@ -409,19 +377,13 @@ pub fn send_vectored_more(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<u
 /// # Errors
 /// As [`send`].
 pub fn send_vectored_more_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    sendmsg(fd.as_fd(), slices, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_MORE)
+    send_slices(fd.as_fd(), slices, SendFlags::DONTWAIT | SendFlags::MORE)
 }
 
-fn sendmsg(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: libc::c_int) -> io::Result<usize> {
-    // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    // An IoSlice is an iovec by its documented representation; sendmsg only reads it.
-    message.msg_iov = slices.as_ptr().cast_mut().cast();
-    message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize) as _;
-    uninterrupted(|| {
-        // SAFETY: the message refers to borrowed slices, with their number.
-        check_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })
-    })
+fn send_slices(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+    let (slices, flags) = (&slices[..slices.len().min(SLICES_MAX)], flags | SendFlags::NOSIGNAL);
+    let mut control = SendAncillaryBuffer::default();
+    Ok(retry_on_intr(|| sendmsg(fd, slices, &mut control, flags))?)
 }
 
 /// Ends our output: the peer reads what was sent, then the end. Input continues.
@@ -491,13 +453,7 @@ pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// `EPERM` without the capability `CAP_NET_ADMIN`: the connection is closed as usual.
 pub fn abandon(fd: OwnedFd) -> io::Result<()> {
-    let one: libc::c_int = 1;
-    let size = size_of_val(&one) as libc::socklen_t;
-    // SAFETY: `one` is an int, as this option wants, and outlives the call.
-    check(unsafe {
-        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_REPAIR);
-        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const one).cast(), size)
-    })?;
+    set_option(&fd, libc::IPPROTO_TCP, libc::TCP_REPAIR, &1_i32)?;
     drop(fd);
     Ok(())
 }
@@ -534,28 +490,12 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     // <linux/filter.h>: the flags byte; drops segments with SYN, keeps the rest.
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
-    let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-    let mut drop_syn = [
-        instruction(0x30, 0, FLAGS),  // BPF_LD | BPF_B | BPF_ABS
-        instruction(0x45, 1, SYN),    // BPF_JMP | BPF_JSET | BPF_K
-        instruction(0x06, 0, 0),      // BPF_RET | BPF_K
-        instruction(0x06, 0, 0xffff), // BPF_RET | BPF_K
-    ];
-    attach(listener.as_fd(), libc::SO_ATTACH_FILTER, &mut drop_syn)
-}
-
-/// Attaches a classic BPF program by this option.
-fn attach(
-    socket: BorrowedFd<'_>,
-    name: libc::c_int,
-    filter: &mut [libc::sock_filter],
-) -> io::Result<()> {
-    let program =
-        libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
-    let (fd, level) = (socket.as_raw_fd(), libc::SOL_SOCKET);
-    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
-    // SAFETY: the program and its instructions outlive the call, which copies them.
-    check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
+    SockRef::from(&listener).attach_filter(&[
+        SockFilter::new(0x30, 0, 0, FLAGS),  // BPF_LD | BPF_B | BPF_ABS
+        SockFilter::new(0x45, 0, 1, SYN),    // BPF_JMP | BPF_JSET | BPF_K
+        SockFilter::new(0x06, 0, 0, 0),      // BPF_RET | BPF_K
+        SockFilter::new(0x06, 0, 0, 0xffff), // BPF_RET | BPF_K
+    ])
 }
 
 /// Limits the unsent bytes of a socket, as [`ListenOptions::unsent_max`] does; `None`: no limit.

@@ -16,13 +16,15 @@ mod chain;
 mod mail;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
+use rustix::io::retry_on_intr;
+use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::call::{check, check_count, uninterrupted};
+use crate::call::{check, set_option};
 use crate::poll::{PollFd, poll};
 
 pub use batch::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
@@ -107,7 +109,7 @@ impl Udp {
     /// # Errors
     /// `ENETUNREACH`.
     pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
-        SockRef::from(&self.fd).connect(&self.written(address))
+        SockRef::from(&self.fd).connect(&self.written(address).into())
     }
 
     /// The TTL of multicast datagrams: 1 stays in this network (`IP_MULTICAST_TTL`).
@@ -156,18 +158,8 @@ impl Udp {
     /// # Errors
     /// None in practice.
     pub fn service(&self) -> io::Result<(u8, u8)> {
-        let number = |option| {
-            let mut value: libc::c_int = 0;
-            let mut size = size_of_val(&value) as libc::socklen_t;
-            let start = (&raw mut value).cast();
-            // SAFETY: `value` is writable for the size of an int, which these options have.
-            check(unsafe {
-                let fd = self.fd.as_raw_fd();
-                libc::getsockopt(fd, libc::IPPROTO_IP, option, start, &raw mut size)
-            })?;
-            io::Result::Ok(value as u8)
-        };
-        Ok((number(libc::IP_TOS)?, number(libc::IP_TTL)?))
+        let socket = SockRef::from(&self.fd);
+        Ok((socket.tos_v4()? as u8, socket.ttl_v4()? as u8))
     }
 
     /// Sets the send buffer beyond the machine's limit (`SO_SNDBUFFORCE`).
@@ -175,7 +167,7 @@ impl Udp {
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`.
     pub fn force_send_buffer(&self, bytes: u32) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes.cast_signed())
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
     }
 
     /// Sets the receive buffer beyond the machine's limit (`SO_RCVBUFFORCE`).
@@ -183,7 +175,7 @@ impl Udp {
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`.
     pub fn force_receive_buffer(&self, bytes: u32) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes.cast_signed())
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
     }
 
     /// The number of datagrams that were dropped because the receive buffer was full, or because
@@ -210,19 +202,7 @@ impl Udp {
     /// `ENOPROTOOPT` before Linux 4.19.
     pub fn set_txtime(&self) -> io::Result<()> {
         let value = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
-        let (size, start) = (size_of_val(&value) as libc::socklen_t, (&raw const value).cast());
-        let (level, option) = (libc::SOL_SOCKET, libc::SO_TXTIME);
-        // SAFETY: `value` is readable for its size, which this option requires.
-        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
-            .map(drop)
-    }
-
-    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        let size = size_of_val(&value) as libc::socklen_t;
-        let start = (&raw const value).cast();
-        // SAFETY: `value` is readable for the size of an int, which these options require.
-        check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
-            .map(drop)
+        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_TXTIME, &value)
     }
 
     /// Sends one datagram to `address`. With `more` it waits for the data of further calls.
@@ -231,16 +211,9 @@ impl Udp {
     /// `WouldBlock` while the send buffer is full; `EMSGSIZE`, `ENETUNREACH`, `EPERM` (a filter)
     /// concern this datagram.
     pub fn send_to(&self, bytes: &[u8], address: SocketAddr, more: bool) -> io::Result<usize> {
-        let address = address::Address::new(address, self.is_v6);
-        let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
-        uninterrupted(|| {
-            // SAFETY: bytes and address are readable for the lengths that are passed.
-            check_count(unsafe {
-                let (start, len) = (bytes.as_ptr().cast(), bytes.len());
-                let (to, to_len) = (address.as_ptr(), address.len());
-                libc::sendto(self.fd.as_raw_fd(), start, len, flags, to, to_len)
-            })
-        })
+        let (address, mut flags) = (self.written(address), SendFlags::NOSIGNAL);
+        flags.set(SendFlags::MORE, more);
+        Ok(retry_on_intr(|| sendto(&self.fd, bytes, flags, &address))?)
     }
 
     /// Sends one datagram to the connected address.
@@ -256,17 +229,11 @@ impl Udp {
     /// # Errors
     /// `WouldBlock` when none waits.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        let receive = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
-            // SAFETY: buffer and storage are writable for the lengths that are passed.
-            check_count(unsafe {
-                let (start, room) = (buffer.as_mut_ptr().cast(), buffer.len());
-                libc::recvfrom(self.fd.as_raw_fd(), start, room, 0, storage.cast(), len)
-            })
-        };
-        let mut receive = receive;
-        // SAFETY: recvfrom fills the address and its length whenever it succeeds (recvfrom(2)).
-        let (len, from) = uninterrupted(|| unsafe { SockAddr::try_init(&mut receive) })?;
-        Ok((len, read_address(&from)?))
+        let (_, len, from) =
+            retry_on_intr(|| recvfrom(&self.fd, &mut *buffer, RecvFlags::empty()))?;
+        let unknown = || io::Error::new(io::ErrorKind::InvalidData, "expected an internet address");
+        let from: SocketAddr = from.and_then(|it| it.try_into().ok()).ok_or_else(unknown)?;
+        Ok((len, SocketAddr::new(from.ip().to_canonical(), from.port())))
     }
 
     /// Waits at most `at_most` until a datagram can be sent; true if one can.
@@ -290,13 +257,10 @@ impl Udp {
     }
 
     /// `address` in the form of this socket's family.
-    fn written(&self, address: SocketAddr) -> SockAddr {
+    fn written(&self, address: SocketAddr) -> SocketAddr {
         match (self.is_v6, address.ip()) {
-            (true, IpAddr::V4(ip)) => {
-                let mapped: Ipv6Addr = ip.to_ipv6_mapped();
-                SocketAddr::from((mapped, address.port())).into()
-            }
-            _ => address.into(),
+            (true, IpAddr::V4(ip)) => SocketAddr::from((ip.to_ipv6_mapped(), address.port())),
+            _ => address,
         }
     }
 }
@@ -313,17 +277,11 @@ impl From<Udp> for OwnedFd {
     }
 }
 
-/// An address in its usual form.
-fn read_address(address: &SockAddr) -> io::Result<SocketAddr> {
-    let unknown = || io::Error::new(io::ErrorKind::InvalidData, "expected an internet address");
-    let address = address.as_socket().ok_or_else(unknown)?;
-    Ok(SocketAddr::new(address.ip().to_canonical(), address.port()))
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use std::io::Write;
+    use std::net::Ipv6Addr;
 
     pub(crate) fn pair() -> (Udp, Udp, SocketAddr) {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::{Udp, address};
-use crate::call::{check, uninterrupted};
+use crate::call::{check, set_option, uninterrupted};
 
 /// The size of the buffer for control messages: a time takes 16 bytes of header and 16 of value.
 const CONTROL: usize = 64;
@@ -113,7 +113,7 @@ impl Mail {
     /// # Errors
     /// None in practice.
     pub fn ask_for_times(socket: &Udp) -> io::Result<()> {
-        socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+        set_option(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)
     }
 
     /// Receives the waiting datagrams, as many as there is room for; never blocks.
