@@ -15,6 +15,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::net::{SendFlags, send};
 
 use crate::call::uninterrupted;
@@ -183,14 +184,9 @@ impl LossyLines {
 
 impl Counts {
     fn new() -> io::Result<&'static Counts> {
-        let len = size_of::<Counts>();
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        let (access, len) = (ProtFlags::READ | ProtFlags::WRITE, size_of::<Counts>());
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let start = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::SHARED) }?;
         // SAFETY: the mapping is aligned to a page, as long as a `Counts`, never unmapped, and
         // filled with zeros, which are valid atomics.
         Ok(unsafe { &*start.cast::<Counts>() })

@@ -15,14 +15,13 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{
-    RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, acceptfrom_with, sendmsg,
-};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SocketFlags, acceptfrom_with, sendmsg};
 use socket2::{Domain, Protocol, SockAddr, SockFilter, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::call::{check, set_option};
 use crate::poll::{PollFd, poll};
 
+pub use rustix::net::SendFlags;
 pub use tcp_info::{accept_queue, last_received};
 
 /// Options of a listener.
@@ -347,43 +346,16 @@ fn send_flags(fd: BorrowedFd<'_>, bytes: &[u8], flags: SendFlags) -> io::Result<
 const SLICES_MAX: usize = libc::UIO_MAXIOV as usize;
 
 /// Sends from `slices` in order; returns how many bytes were accepted. Slices beyond the 1024th
-/// (`IOV_MAX`) are left for the next call. For one slice [`send`] is cheaper.
+/// (`IOV_MAX`) are left for the next call. For one slice [`send`] is cheaper. With
+/// [`SendFlags::DONTWAIT`] the call never blocks; [`SendFlags::MORE`] announces that more follows
+/// at once, so that the kernel need not send a partial packet.
 ///
 /// # Errors
 /// As [`send`].
-pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    send_slices(fd.as_fd(), slices, SendFlags::empty())
-}
-
-/// Like [`send_vectored`], but never blocks.
-///
-/// # Errors
-/// As [`send`].
-pub fn send_vectored_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    send_slices(fd.as_fd(), slices, SendFlags::DONTWAIT)
-}
-
-/// Like [`send_vectored`], announcing that more follows at once (`MSG_MORE`), so that the kernel
-/// need not send a partial packet.
-///
-/// # Errors
-/// As [`send`].
-pub fn send_vectored_more(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    send_slices(fd.as_fd(), slices, SendFlags::MORE)
-}
-
-/// Like [`send_vectored_more`], but never blocks.
-///
-/// # Errors
-/// As [`send`].
-pub fn send_vectored_more_nowait(fd: impl AsFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    send_slices(fd.as_fd(), slices, SendFlags::DONTWAIT | SendFlags::MORE)
-}
-
-fn send_slices(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
+pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
     let (slices, flags) = (&slices[..slices.len().min(SLICES_MAX)], flags | SendFlags::NOSIGNAL);
     let mut control = SendAncillaryBuffer::default();
-    Ok(retry_on_intr(|| sendmsg(fd, slices, &mut control, flags))?)
+    Ok(retry_on_intr(|| sendmsg(&fd, slices, &mut control, flags))?)
 }
 
 /// Ends our output: the peer reads what was sent, then the end. Input continues.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use sys::poll::{PollFd, poll};
-use sys::socket::{self, ListenOptions, Received};
+use sys::socket::{self, ListenOptions, Received, SendFlags, send_vectored};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const BLOCKING: ListenOptions = ListenOptions {
@@ -61,12 +61,12 @@ fn slices_arrive_in_order_however_many() {
     let (client, server) = pair();
     let parts: Vec<String> = (0..1500).map(|n| format!("{n},")).collect();
     let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part.as_bytes())).collect();
-    let first = socket::send_vectored(&client, &slices).unwrap();
+    let first = send_vectored(&client, &slices, SendFlags::empty()).unwrap();
     let expected_first: usize = parts[..1024].iter().map(String::len).sum();
     assert_eq!(first, expected_first);
-    let second = socket::send_vectored_nowait(&client, &slices[1024..]).unwrap();
+    let second = send_vectored(&client, &slices[1024..], SendFlags::DONTWAIT).unwrap();
     assert_eq!(receive(&server, first + second), parts.concat().into_bytes());
-    assert_eq!(socket::send_vectored(&client, &[]).unwrap(), 0);
+    assert_eq!(send_vectored(&client, &[], SendFlags::MORE).unwrap(), 0);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn nowait_never_waits_on_a_blocking_descriptor() {
     assert_eq!(full.kind(), ErrorKind::WouldBlock);
     assert!(sent > 0 && socket::unsent_bytes(&client).unwrap() <= sent);
     let slices = [IoSlice::new(&block)];
-    check_kind(socket::send_vectored_nowait(&client, &slices), ErrorKind::WouldBlock);
+    check_kind(send_vectored(&client, &slices, SendFlags::DONTWAIT), ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -154,7 +154,10 @@ fn a_linger_reset_is_a_reset_and_no_signal() {
     check_kind(socket::recv(&server, &mut [0; 1]), ErrorKind::ConnectionReset);
     // The second send on a dead connection is the one that would raise SIGPIPE.
     check_kind(socket::send(&server, b"x"), ErrorKind::BrokenPipe);
-    check_kind(socket::send_vectored(&server, &[IoSlice::new(b"x")]), ErrorKind::BrokenPipe);
+    check_kind(
+        send_vectored(&server, &[IoSlice::new(b"x")], SendFlags::empty()),
+        ErrorKind::BrokenPipe,
+    );
     check_kind(socket::peer_addr(&server), ErrorKind::NotConnected);
 }
 

@@ -23,7 +23,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use sys::socket;
+use sys::socket::{self, SendFlags};
 
 /// How a server's certificate is checked, and whether sessions are resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -541,7 +541,7 @@ impl Write for Socket<'_> {
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        socket::send_vectored(self.0, slices)
+        socket::send_vectored(self.0, slices, SendFlags::empty())
     }
 
     fn flush(&mut self) -> io::Result<()> {

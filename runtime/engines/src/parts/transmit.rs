@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use seam::Out;
-use sys::{sendfile, socket};
+use sys::sendfile;
+use sys::socket::{self, SendFlags};
 
 use super::assets::Assets;
 use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
@@ -41,13 +42,11 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, mode: CallMode) -> io
     let mut slices = [IoSlice::new(&[]); SEND_SLICES];
     let filled = out.gather(&mut slices);
     let slices = &slices[..filled];
+    let mut flags = SendFlags::empty();
+    flags.set(SendFlags::DONTWAIT, mode == CallMode::Nonblocking);
     // A reply's head shares a packet with the first bytes of its file.
-    match (mode, out.has_file()) {
-        (CallMode::Nonblocking, true) => socket::send_vectored_more_nowait(fd, slices),
-        (CallMode::Nonblocking, false) => socket::send_vectored_nowait(fd, slices),
-        (CallMode::Blocking, true) => socket::send_vectored_more(fd, slices),
-        (CallMode::Blocking, false) => socket::send_vectored(fd, slices),
-    }
+    flags.set(SendFlags::MORE, out.has_file());
+    socket::send_vectored(fd, slices, flags)
 }
 
 /// Sends a part of a file without a copy.
