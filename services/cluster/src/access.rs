@@ -55,69 +55,63 @@ impl StoreAccess {
         address: &StoreAddress,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<StoreAccess, String> {
-        read(address, variable)
-    }
-}
-
-fn read(
-    address: &StoreAddress,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<StoreAccess, String> {
-    let file = |name: &str| {
-        let path = variable(name).map(PathBuf::from);
-        let read = path.map(|path| {
-            let bytes = std::fs::read(&path);
-            bytes.map_err(|error| {
-                format!("cannot read {}, which {name} names: {error}", path.display())
-            })
-        });
-        read.transpose()
-    };
-    let user = variable(USER).map(|user| match user.split_once(':') {
-        Some((name, password)) => Ok((name.to_owned(), password.to_owned())),
-        None => {
-            let kept = file(PASSWORD_FILE)?.map(|bytes| {
-                String::from_utf8_lossy(&bytes).trim_end_matches(['\r', '\n']).to_owned()
+        let file = |name: &str| {
+            let path = variable(name).map(PathBuf::from);
+            let read = path.map(|path| {
+                let bytes = std::fs::read(&path);
+                bytes.map_err(|error| {
+                    format!("cannot read {}, which {name} names: {error}", path.display())
+                })
             });
-            let password = variable(PASSWORD).or(kept);
-            let password = password
-                .ok_or_else(|| format!("expected {PASSWORD} or {PASSWORD_FILE} next to {USER}"))?;
-            Ok::<_, String>((user, password))
-        }
-    });
-    let user = user.transpose()?;
-    let [authority, certificate, key] = [AUTHORITY, CERTIFICATE, KEY].map(file);
-    let (authority, certificate, key) = (authority?, certificate?, key?);
-    if !address.is_tls {
-        let named = [AUTHORITY, CERTIFICATE].into_iter().find(|name| variable(name).is_some());
-        return match named {
-            Some(name) => {
-                Err(format!("expected etcds://…, because {name} is set; found {address}"))
-            }
-            None => Ok(StoreAccess { tls: None, user }),
+            read.transpose()
         };
+        let user = variable(USER).map(|user| match user.split_once(':') {
+            Some((name, password)) => Ok((name.to_owned(), password.to_owned())),
+            None => {
+                let kept = file(PASSWORD_FILE)?.map(|bytes| {
+                    String::from_utf8_lossy(&bytes).trim_end_matches(['\r', '\n']).to_owned()
+                });
+                let password = variable(PASSWORD).or(kept);
+                let password = password.ok_or_else(|| {
+                    format!("expected {PASSWORD} or {PASSWORD_FILE} next to {USER}")
+                })?;
+                Ok::<_, String>((user, password))
+            }
+        });
+        let user = user.transpose()?;
+        let [authority, certificate, key] = [AUTHORITY, CERTIFICATE, KEY].map(file);
+        let (authority, certificate, key) = (authority?, certificate?, key?);
+        if !address.is_tls {
+            let named = [AUTHORITY, CERTIFICATE].into_iter().find(|name| variable(name).is_some());
+            return match named {
+                Some(name) => {
+                    Err(format!("expected etcds://…, because {name} is set; found {address}"))
+                }
+                None => Ok(StoreAccess { tls: None, user }),
+            };
+        }
+        let roots: Vec<Certificate<'static>> = match &authority {
+            Some(pem) => certificates(pem, AUTHORITY)?,
+            None => {
+                let found = rustls_native_certs::load_native_certs().certs;
+                found.iter().map(|it| Certificate::from_der(it).to_owned()).collect()
+            }
+        };
+        let client = match (certificate, key) {
+            (None, None) => None,
+            (Some(chain), Some(key)) => {
+                let key = PrivateKey::from_pem(&key)
+                    .map_err(|error| format!("expected a private key in {KEY}: {error}"))?;
+                Some(ClientCert::new_with_certs(&certificates(&chain, CERTIFICATE)?, key))
+            }
+            _ => return Err(format!("expected {CERTIFICATE} and {KEY} together")),
+        };
+        let tls = TlsConfig::builder()
+            .root_certs(roots.into())
+            .client_cert(client)
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
+        Ok(StoreAccess { tls: Some(tls.build()), user })
     }
-    let roots: Vec<Certificate<'static>> = match &authority {
-        Some(pem) => certificates(pem, AUTHORITY)?,
-        None => {
-            let found = rustls_native_certs::load_native_certs().certs;
-            found.iter().map(|it| Certificate::from_der(it).to_owned()).collect()
-        }
-    };
-    let client = match (certificate, key) {
-        (None, None) => None,
-        (Some(chain), Some(key)) => {
-            let key = PrivateKey::from_pem(&key)
-                .map_err(|error| format!("expected a private key in {KEY}: {error}"))?;
-            Some(ClientCert::new_with_certs(&certificates(&chain, CERTIFICATE)?, key))
-        }
-        _ => return Err(format!("expected {CERTIFICATE} and {KEY} together")),
-    };
-    let tls = TlsConfig::builder()
-        .root_certs(roots.into())
-        .client_cert(client)
-        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()));
-    Ok(StoreAccess { tls: Some(tls.build()), user })
 }
 
 fn certificates(pem: &[u8], name: &str) -> Result<Vec<Certificate<'static>>, String> {
@@ -141,7 +135,7 @@ mod tests {
         let check = |address: &str, set: &[(&str, &str)]| {
             let address: StoreAddress = address.parse().expect("an address");
             let value = |name: &str| set.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
-            let access = read(&address, value);
+            let access = StoreAccess::read(&address, value);
             assert!(!format!("{access:?}").contains("secret"), "{access:?}");
             access.map(|access| (access.tls.is_some(), access.user))
         };
