@@ -109,19 +109,8 @@ fn a_walk(arm: &Arm) {
 }
 
 #[test]
-fn a_walk_is_seen_under_epoll() {
-    a_walk(&EPOLL);
-}
-
-#[test]
-fn a_walk_is_seen_under_select_and_poll() {
-    a_walk(&SELECT);
-    a_walk(&POLL);
-}
-
-#[test]
-fn a_walk_is_seen_under_uring() {
-    a_walk(&URING);
+fn a_walk_is_seen_under_each_way_to_wait() {
+    [&EPOLL, &SELECT, &POLL, &URING].into_iter().for_each(a_walk);
 }
 
 /// A page hears of another page that joins, by bytes that the other's session pushes.
