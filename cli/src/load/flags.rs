@@ -188,6 +188,10 @@ pub struct LinkArgs {
     /// Connect to this place; the target's host is only the name that the server sees
     #[arg(long, value_name = "HOST:PORT", hide_short_help = true)]
     pub connect_to: Option<String>,
+    /// Ask this proxy for the whole URL, in plain HTTP/1.1
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["unix", "connect_to"])]
+    #[arg(hide_short_help = true)]
+    pub proxy: Option<String>,
     /// Abandon a connection on which no reply arrives for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     pub timeout: Duration,

@@ -113,10 +113,11 @@ impl Args {
             let places = self.places.join("` and `");
             return Err(Usage(format!("expected one target, found `{places}`")));
         };
-        let LinkArgs { cacert, insecure, no_resume, cert, key, unix, connect_to, .. } = &self.links;
-        let via = match (unix, connect_to) {
+        let LinkArgs { cacert, insecure, no_resume, cert, key, unix, .. } = &self.links;
+        let proxy = self.links.proxy.as_ref();
+        let via = match (unix, proxy.or(self.links.connect_to.as_ref())) {
             (Some(path), _) => Some(Via::Unix(path.clone())),
-            (None, place) => place.clone().map(Via::Place),
+            (None, place) => place.cloned().map(Via::Place),
         };
         let mut target = Target::via(place, via.as_ref())?;
         let client = cert.clone().zip(key.clone());
@@ -124,6 +125,9 @@ impl Args {
         target.trust(TlsOptions { roots, is_insecure, no_resume, client })?;
         if self.http.http2 {
             target.speak_http2()?;
+        }
+        if proxy.is_some() {
+            target.ask_proxy()?;
         }
         Ok(target)
     }
@@ -287,6 +291,7 @@ impl HttpArgs {
         Ok(HttpOptions {
             method: self.method.clone(),
             authority: target.authority.clone(),
+            prefix: target.prefix(),
             requests: self.requests(target, mix)?,
             in_order: self.har.is_some(),
             headers: self.fields()?,

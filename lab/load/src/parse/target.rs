@@ -60,6 +60,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// The socket in the file system to connect to, in place of the address.
     pub unix: Option<PathBuf>,
+    /// The address is that of a proxy, which is asked for whole URLs (RFC 9112 section 3.2.2).
+    pub is_proxied: bool,
     /// The further addresses of the same name.
     pub spares: Vec<SocketAddr>,
     /// Further nodes that serve the same.
@@ -183,6 +185,7 @@ impl Target {
             websocket,
             address,
             unix,
+            is_proxied: false,
             spares,
             others,
             authority,
@@ -220,6 +223,25 @@ impl Target {
                 "expected --http2 with http:// or https://, found {self}; leave it out"
             ))),
         }
+    }
+
+    /// Asks a proxy, whose address this target has, for whole URLs.
+    ///
+    /// # Errors
+    /// The target is no plain HTTP/1.1.
+    pub fn ask_proxy(&mut self) -> Result<(), Usage> {
+        self.is_proxied = self.scheme == Scheme::Http && self.tls.is_none() && !self.http2;
+        self.is_proxied.then_some(()).ok_or_else(|| {
+            Usage(format!(
+                "expected --proxy with http:// in HTTP/1.1, because a proxy passes the bytes of other \
+                 protocols on as they are, found {self}; leave it out"
+            ))
+        })
+    }
+
+    /// What stands before the path of a request: the origin, if a proxy is asked.
+    pub fn prefix(&self) -> String {
+        if self.is_proxied { format!("http://{}", self.authority) } else { String::new() }
     }
 
     /// Checks certificates by `options`.

@@ -57,6 +57,8 @@ pub struct Flows {
     list: Vec<Flow>,
     /// The steps of all flows; their places are the kinds of requests.
     steps: Vec<Step>,
+    /// What stands before each path ([`Target::prefix`]).
+    prefix: String,
     /// The most values that the steps of a flow take.
     takes_max: usize,
     source: String,
@@ -425,6 +427,7 @@ impl Script for FlowScript {
         step.path.put(values, &mut user.asked);
         let path = path_of(&user.asked);
         out.extend_from_slice(&step.method);
+        out.extend_from_slice(self.flows.prefix.as_bytes());
         if !path.starts_with(b"/") && step.path.begins_open() {
             out.push(b'/');
         }

@@ -18,6 +18,8 @@ pub struct HttpOptions {
     pub method: String,
     /// Host and port, for the field `Host`.
     pub authority: String,
+    /// What stands before each path ([`Target::prefix`](crate::Target::prefix)).
+    pub prefix: String,
     /// The requests: 1 to [`REQUESTS_MAX`].
     pub requests: Vec<WebRequest>,
     /// Each connection sends the requests in their order, again and again; else they are drawn by
@@ -101,6 +103,7 @@ impl HttpOptions {
         Self {
             method: "GET".to_owned(),
             authority: authority.to_owned(),
+            prefix: String::new(),
             requests: paths.into_iter().map(WebRequest::from).collect(),
             in_order: false,
             headers: Vec::new(),
@@ -132,7 +135,7 @@ impl HttpOptions {
         let has = |list: &[(String, String)], name: &str| {
             list.iter().any(|field| field.0.eq_ignore_ascii_case(name))
         };
-        let mut text = format!("{method} {} HTTP/1.1\r\n", encoded(path));
+        let mut text = format!("{method} {}{} HTTP/1.1\r\n", self.prefix, encoded(path));
         if !has(&self.headers, "host") && !has(headers, "host") {
             text += &format!("Host: {}\r\n", self.authority);
         }
