@@ -1,4 +1,4 @@
-//! The load generator as a process, against the null server of `testkit`. The tests check that it
+//! The load generator as a process, against our own servers. The tests check that it
 //! detects a stopped server and its own stops, and that both count the same.
 //!
 //! Bounds on times are wide and relative to the test's own measurements, because the tests run on
@@ -7,15 +7,12 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{JoinHandle, sleep};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sys::eventfd::EventFd;
 use sys::signal::Signal;
-use testkit::{Ended, Folder, NullProtocol, NullServer, PATIENCE, Process, Server, Terminal, run};
+use testkit::{Ended, Folder, PATIENCE, Process, Server, Terminal, eventually, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -25,51 +22,56 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-/// The null server on a thread.
-struct Null {
+/// A server of ours, and its target.
+struct Served {
+    server: Server,
     target: String,
-    requests: Arc<AtomicU64>,
-    held: Arc<AtomicBool>,
-    stop: Arc<EventFd>,
-    thread: JoinHandle<()>,
+    _site: Folder,
 }
 
-impl Null {
-    fn start(scheme: &str) -> Self {
-        let protocol = match scheme {
-            "http" => NullProtocol::Http,
-            "echo" => NullProtocol::Echo,
-            _ => NullProtocol::Stock,
-        };
-        let local = "127.0.0.1:0".parse().expect("an address");
-        let null = NullServer::listen(protocol, local).expect("a free port");
-        let stop = Arc::new(EventFd::new().expect("a descriptor"));
-        let bell = Arc::clone(&stop);
-        let target = format!("{scheme}://{}", null.address());
-        let (requests, held) = (null.requests(), null.held());
-        let thread = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));
-        Self { target, requests, held, stop, thread }
+impl Served {
+    fn by(scheme: &str) -> Self {
+        let site = Folder::new();
+        let names = ["index.html", "a"].into_iter().filter(|_| scheme == "http");
+        names.for_each(|name| drop(site.file(name, "Hello, World!")));
+        let mut serve = Command::new(EXE);
+        serve.args(["serve", scheme, "--engine", "epoll", "--port", "0"]).current_dir(site.path());
+        serve.args(["--admin", "127.0.0.1:0"]);
+        if scheme == "http" {
+            serve.args(["--keep-alive", "60s", "."]);
+        }
+        let server = Server::start(&mut serve);
+        Self { target: format!("{scheme}://{}", server.address), server, _site: site }
     }
 
-    fn target(&self) -> String {
-        self.target.clone()
+    /// Waits until all connections are closed, and compares the server's count with the client's.
+    #[track_caller]
+    fn counts(self, requests: u64) {
+        let admin = self.server.ready["admin"].as_str().expect("the banner names it");
+        let admin = admin.trim_start_matches("http://").trim_end_matches('/');
+        let mut answered = 0;
+        eventually("all is counted", PATIENCE, || {
+            let text = get(admin, "/status.json").expect("the administration answers");
+            let (_, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+            let totals = &serde_json::from_str::<Value>(body).expect("JSON")["totals"];
+            let count = |name: &str| totals[name].as_u64().expect("a count");
+            // An echo counts bytes; a packet has ten.
+            let is_echo = self.target.starts_with("echo");
+            answered = if is_echo { count("bytes_in") / 10 } else { count("answered") };
+            count("open") == 0 && answered >= requests
+        });
+        assert_eq!(answered, requests);
     }
+}
 
-    /// Stops it and returns how many requests it has counted.
-    fn end(self) -> u64 {
-        self.stop.ring();
-        self.thread.join().expect("it did not panic");
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    /// Lets it stand still for about a second; returns the exact time.
-    fn hold(&self) -> Duration {
-        self.held.store(true, Ordering::Relaxed);
-        let start = Instant::now();
-        sleep(Duration::from_secs(1));
-        self.held.store(false, Ordering::Relaxed);
-        start.elapsed()
-    }
+/// The answer to `GET` if its status is 200.
+fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    text.starts_with("HTTP/1.1 200 OK").then_some(text)
 }
 
 /// Stops a process for about a second; returns the exact time.
@@ -113,16 +115,16 @@ fn is_invalid(report: &Value) -> bool {
 /// meet it once for each connection, and call it an outlier.
 #[test]
 fn a_server_that_stood_still_is_found_out() {
-    let null = Null::start("http");
+    let served = Served::by("http");
     let flags = "--open 1000 --arrivals constant --for 10s --warmup 0s -c 20";
-    let mut generator = start(&null.target(), flags);
+    let mut generator = start(&served.target, flags);
     sleep(Duration::from_secs(3));
-    let held = null.hold().as_secs_f64();
+    let held = hold(&served.server).as_secs_f64();
     let output = generator.end(PATIENCE);
     let report = report(&output);
     assert_eq!(report["response"]["count"], 10_000, "{report}");
     assert_eq!((&report["failed"], &report["censored"]), (&0.into(), &0.into()), "{report}");
-    assert_eq!(null.end(), 10_000);
+    served.counts(10_000);
     if is_invalid(&report) {
         eprintln!("not judged: the machine was too busy for the generator");
         return;
@@ -141,9 +143,9 @@ fn a_server_that_stood_still_is_found_out() {
 
 /// Litmus two: the generator is stopped. It reports that its figures show its own stop.
 fn check_generator_held(model: &str) {
-    let null = Null::start("http");
+    let served = Served::by("http");
     let flags = format!("{model} --for 4s --warmup 0s -c 4");
-    let mut generator = start(&null.target(), &flags);
+    let mut generator = start(&served.target, &flags);
     sleep(Duration::from_millis(1500));
     let held = hold(&generator).as_nanos() as f64;
     let output = generator.end(PATIENCE).exits(98);
@@ -157,7 +159,7 @@ fn check_generator_held(model: &str) {
         let late = report["lateness"]["max_ns"].as_f64().expect("a time");
         assert!(late > 0.8 * held, "{report}");
         assert_eq!(report["response"]["count"], 4000, "{report}");
-        assert_eq!(null.end(), 4000);
+        served.counts(4000);
     }
 }
 
@@ -173,7 +175,7 @@ fn a_closed_loop_that_stood_still_finds_itself_out() {
 
 /// The server and the client have the same count in each model.
 fn check_counts(scheme: &'static str, probes: u64) {
-    let null = Null::start(scheme);
+    let served = Served::by(scheme);
     let mut asked = 0;
     for flags in [
         "--closed 8 --for 200ms",
@@ -187,7 +189,7 @@ fn check_counts(scheme: &'static str, probes: u64) {
         "--open 300 --arrivals constant -n 100",
         "--sessions 50 --session-requests 4 --think 2ms --for 300ms",
     ] {
-        let (report, code) = load(&null.target(), flags);
+        let (report, code) = load(&served.target, flags);
         assert!(code == 0 || (code == 98 && is_invalid(&report)), "{flags}: {code} {report}");
         assert_eq!(report["check"]["ok"], true, "{flags}: {report}");
         let stalled = report["health"]["stalled_ns"].as_f64().expect("a time");
@@ -196,7 +198,7 @@ fn check_counts(scheme: &'static str, probes: u64) {
         assert!(unanswered.iter().all(|count| **count == 0), "{flags}: {report}");
         asked += report["requests_total"].as_u64().expect("a count") + probes;
     }
-    assert_eq!(null.end(), asked);
+    served.counts(asked);
 }
 
 #[test]
@@ -217,10 +219,10 @@ fn server_and_client_count_the_same_echoes() {
 
 #[test]
 fn an_objective_has_an_exit_code() {
-    let null = Null::start("echo");
-    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo 50%<30s");
+    let served = Served::by("echo");
+    let (report, code) = load(&served.target, "-n 200 -c 2 --slo 50%<30s");
     assert!(code == 0 || is_invalid(&report), "{code} {report}");
-    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo p50<30s,99.9%<1us");
+    let (report, code) = load(&served.target, "-n 200 -c 2 --slo p50<30s,99.9%<1us");
     assert!(code == 99 || is_invalid(&report), "{code} {report}");
     let met: Vec<_> = report["slo"].as_array().expect("two").iter().map(|it| &it["met"]).collect();
     assert_eq!(met, [&Value::Bool(true), &Value::Bool(false)]);
@@ -228,13 +230,13 @@ fn an_objective_has_an_exit_code() {
 
 #[test]
 fn unanswered_requests_stand_behind_every_percentile() {
-    let null = Null::start("echo");
+    let served = Served::by("echo");
     let flags = "--open 200 --arrivals constant --for 2s --warmup 0s --drain 100ms";
-    let mut generator = start(&null.target(), flags);
+    let mut generator = start(&served.target, flags);
     sleep(Duration::from_millis(500));
-    null.held.store(true, Ordering::Relaxed);
+    served.server.signal(Signal::STOP);
     let output = generator.end(PATIENCE);
-    null.held.store(false, Ordering::Relaxed);
+    served.server.signal(Signal::CONT);
     let report = report(&output);
     let censored = report["censored"].as_u64().expect("a count");
     let answered = report["response"]["count"].as_u64().expect("a count");
@@ -260,9 +262,9 @@ fn the_schema_is_printed() {
 
 /// Shows a run on a terminal, ends it, and checks the terminal's state afterwards.
 fn check_screen(end: impl FnOnce(&mut Terminal)) {
-    let null = Null::start("echo");
+    let served = Served::by("echo");
     let mut terminal =
-        Terminal::start(&mut command(&[&null.target(), "--open", "500", "-d", "600s"]));
+        Terminal::start(&mut command(&[&served.target, "--open", "500", "-d", "600s"]));
     // The screen skips blanks instead of drawing them.
     for word in ["\x1b[?1049h", "response", "outstanding", "connections", "generator"] {
         terminal.shows(0, word);
@@ -290,11 +292,11 @@ fn an_interrupt_ends_the_live_view_and_the_terminal_is_as_before() {
 
 #[test]
 fn elsewhere_there_are_plain_lines() {
-    let null = Null::start("echo");
-    let said = run(&mut command(&[&null.target(), "--plain", "-c", "2", "-d", "2500ms"])).err;
+    let served = Served::by("echo");
+    let said = run(&mut command(&[&served.target, "--plain", "-c", "2", "-d", "2500ms"])).err;
     assert!(said.contains(" of 2.5 s · ") && said.contains("p50 "), "{said}");
     assert!(!said.contains('\x1b'), "{said}");
-    let silent = run(&mut command(&[&null.target(), "-c", "2", "-d", "1s", "--json"]));
+    let silent = run(&mut command(&[&served.target, "-c", "2", "-d", "1s", "--json"]));
     assert_eq!(silent.err, "");
 }
 
@@ -319,10 +321,10 @@ fn errors_say_what_to_do() {
     let foreign = ["http://127.0.0.1:1", "--framing", "eof", "--lenient", "-c", "2"];
     check_refused(&foreign, 2, &["--framing, --lenient:", "http://127.0.0.1:1"]);
     check_refused(&["stock://127.0.0.1:1", "-m", "POST"], 2, &["--method"]);
-    let null = Null::start("echo");
-    let target = null.target();
-    check_refused(&[&target, "--source", "192.0.2.1"], 2, &["--source", "192.0.2.1"]);
-    check_refused(&[&target, "-c", "100000000"], 1, &["open files", "ulimit"]);
+    let served = Served::by("echo");
+    let target = &served.target;
+    check_refused(&[target, "--source", "192.0.2.1"], 2, &["--source", "192.0.2.1"]);
+    check_refused(&[target, "-c", "100000000"], 1, &["open files", "ulimit"]);
 }
 
 /// The file of all requests as Python's module for CSV reads it.
@@ -331,8 +333,8 @@ fn every_request_is_a_row_that_python_reads() {
     if !testkit::has("python3") {
         return;
     }
-    let (null, folder) = (Null::start("http"), Folder::new());
-    let (url, file) = (format!("{}/a?b=\"c,d\"", null.target()), folder.path().join("rows.csv"));
+    let (served, folder) = (Served::by("http"), Folder::new());
+    let (url, file) = (format!("{}/a?b=\"c,d\"", served.target), folder.path().join("rows.csv"));
     let flags = format!("-c 4 -t 2 -d 300ms --requests-csv {}", file.display());
     let (report, _) = load(&url, &flags);
     let script = "import csv, sys\n\
@@ -344,7 +346,7 @@ fn every_request_is_a_row_that_python_reads() {
     let counts = run(python.args(["-c", script]).arg(&file).arg(&url)).success().out;
     let (all, window) = (&report["requests_total"], &report["requests"]);
     assert_eq!(counts.trim(), format!("{all} {all} {window}"), "{report}");
-    assert_eq!(null.end().to_string(), all.to_string());
+    served.counts(all.as_u64().expect("a count"));
     check_refused(&["http://127.0.0.1:1", "--requests-csv", "/dev/full"], 2, &["cannot write"]);
     check_refused(&["echo://127.0.0.1:1", "--requests-csv", "x"], 2, &["with http://"]);
 }
@@ -352,24 +354,17 @@ fn every_request_is_a_row_that_python_reads() {
 /// A scraper sees counters that grow, and in the end those of the report.
 #[test]
 fn a_scraper_gets_the_counts_of_the_report() {
-    let null = Null::start("http");
+    let served = Served::by("http");
     let address = format!("127.0.0.1:{}", testkit::free_port());
-    let scrape = || {
-        let mut stream = TcpStream::connect(&address).ok()?;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: load\r\n\r\n").ok()?;
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        text.starts_with("HTTP/1.1 200 OK").then_some(text)
-    };
     let value = |text: &str, name: &str| {
         let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
         lines.find(|line| line.0 == name).map_or(0.0, |line| line.1.parse().expect("a number"))
     };
     let flags = format!("-c 4 -t 2 -d 1s --prometheus {address}");
-    let mut generator = start(&null.target(), &flags);
+    let mut generator = start(&served.target, &flags);
     let (begin, mut texts) = (Instant::now(), Vec::new());
     while generator.is_running() && begin.elapsed() < PATIENCE {
-        texts.extend(scrape());
+        texts.extend(get(&address, "/metrics"));
         sleep(Duration::from_millis(20));
     }
     let report = report(&generator.end(PATIENCE));
@@ -377,7 +372,8 @@ fn a_scraper_gets_the_counts_of_the_report() {
     let requests = counts("roundhouse_load_requests_total");
     assert!(requests.is_sorted() && requests.first() < requests.last(), "{requests:?}");
     let all = report["requests_total"].as_f64();
-    assert_eq!((requests.last().copied(), null.end() as f64), (all, requests[requests.len() - 1]));
+    assert_eq!(requests.last().copied(), all);
+    served.counts(report["requests_total"].as_u64().expect("a count"));
     for name in [
         "roundhouse_load_replies_total{status=\"200\"}",
         "roundhouse_load_response_seconds_count",
@@ -468,11 +464,10 @@ fn a_recording_is_written_as_a_flow() {
     let mut words = command(&["http://127.0.0.1:1", "--har", har, "--write-flow"]);
     let said = run(words.arg(&flow)).success().out;
     assert!(said.ends_with("flow.toml: 2 steps\n"), "{said}");
-    let null = Null::start("http");
+    let served = Served::by("http");
     let flow = flow.to_str().expect("text");
-    let (report, code) = load(&null.target(), &format!("--flow {flow} -c 1 -n 20"));
+    let (report, code) = load(&served.target, &format!("--flow {flow} -c 1 -n 20"));
     assert!([0, 98].contains(&code) && report["kinds"][1]["name"] == "GET /a (2)", "{report}");
-    null.end();
     for (more, part) in [
         ("--open 10", "found --open; say --sessions RATE for iterations a second"),
         ("--depth 2", "found --depth; use more users (-c)"),
@@ -487,12 +482,12 @@ fn a_recording_is_written_as_a_flow() {
 /// Hundreds of kinds take little more memory than one.
 #[test]
 fn kinds_take_memory_for_what_was_seen() {
-    let null = Null::start("http");
-    let lines: String = (0..4000).map(|at| format!("/{at}\n")).collect();
+    let served = Served::by("http");
+    let lines: String = (0..4000).map(|at| format!("/?{at}\n")).collect();
     let (_folder, urls) = Folder::with("urls.txt", lines);
-    let target = null.target();
+    let target = &served.target;
     let urls = urls.to_str().expect("text");
-    let words = ["load", &target, "--urls", urls, "--kinds", "-c", "1", "-n", "1000", "--json"];
+    let words = ["load", target, "--urls", urls, "--kinds", "-c", "1", "-n", "1000", "--json"];
     // 3 GB would be needed for full histograms.
     let limit = format!("ulimit -v {} && exec \"$0\" \"$@\"", 1 << 20);
     let mut command = Command::new("sh");
@@ -503,5 +498,4 @@ fn kinds_take_memory_for_what_was_seen() {
     let kinds = report["kinds"].as_array().expect("a list");
     let sum: u64 = kinds.iter().filter_map(|kind| kind["requests"].as_u64()).sum();
     assert!(kinds.len() <= 4000 && sum == 1000, "{} kinds, {sum} requests", kinds.len());
-    null.end();
 }

@@ -1,4 +1,4 @@
-//! The load models against the null server in this process: exact counts whatever the times.
+//! The load models against an echo in this process: exact counts whatever the times.
 
 use load::censor::Percentile;
 use load::drive::Settings;
@@ -8,48 +8,13 @@ use load::work::Think;
 use load::{Arrivals, Model, Plan, Report, search};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use sys::eventfd::EventFd;
-use testkit::{NullProtocol, NullServer};
+use testkit::Echo;
 
 const MS: Duration = Duration::from_millis(1);
-
-/// A null server on a thread; it ends when this value is dropped.
-struct Served {
-    address: SocketAddr,
-    requests: Arc<AtomicU64>,
-    stop: Arc<EventFd>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Served {
-    fn echo() -> Self {
-        let local = "127.0.0.1:0".parse().expect("an address");
-        let null = NullServer::listen(NullProtocol::Echo, local).expect("a free port");
-        let stop = Arc::new(EventFd::new().expect("a descriptor"));
-        let (address, requests, bell) = (null.address(), null.requests(), Arc::clone(&stop));
-        let serve = move || null.run(bell.as_ref()).expect("the epoll works");
-        Self { address, requests, stop, thread: Some(thread::spawn(serve)) }
-    }
-
-    fn requests(&self) -> u64 {
-        self.requests.load(Ordering::Relaxed)
-    }
-
-    fn plan(&self) -> Plan {
-        plan(self.address)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.stop.ring();
-        self.thread.take().expect("it is joined once").join().expect("it did not panic");
-    }
-}
 
 fn plan(address: SocketAddr) -> Plan {
     let target = format!("echo://{address}").parse().expect("a target");
@@ -81,11 +46,11 @@ fn check_balance(report: &Report, due: u64) {
 
 #[test]
 fn every_arrival_is_answered_once() {
-    let served = Served::echo();
+    let served = Echo::start();
     let constant = Plan {
         model: open(2000.0, Arrivals::Constant),
         window: Window::For(200 * MS),
-        ..served.plan()
+        ..plan(served.address)
     };
     let report = run(&constant);
     check_balance(&report, 400);
@@ -94,7 +59,7 @@ fn every_arrival_is_answered_once() {
         model: open(2000.0, Arrivals::Poisson),
         window: Window::Count(300),
         threads: 2,
-        ..served.plan()
+        ..plan(served.address)
     };
     let report = run(&poisson);
     check_balance(&report, 300);
@@ -103,7 +68,7 @@ fn every_arrival_is_answered_once() {
 
 #[test]
 fn a_session_has_its_requests_and_its_connection() {
-    let served = Served::echo();
+    let served = Echo::start();
     let model = Model::Sessions {
         rate: 200.0,
         arrivals: Arrivals::Constant,
@@ -111,7 +76,7 @@ fn a_session_has_its_requests_and_its_connection() {
         depth: 2,
         think: Think::Fixed(MS),
     };
-    let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
+    let report = run(&Plan { model, window: Window::For(100 * MS), ..plan(served.address) });
     assert!(report.is_right(), "{report}");
     assert_eq!(report.arrived, 20, "{report}");
     // Sessions unfinished at the end of the window send no more; none sends more than its share.
@@ -152,7 +117,7 @@ fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
 
 #[test]
 fn a_run_can_be_ended_and_says_what_it_knows() {
-    let served = Served::echo();
+    let served = Echo::start();
     let stop = Arc::new(AtomicBool::new(false));
     let (flag, board) = (Arc::clone(&stop), Board::default());
     let hooks = Hooks { board: Some(board.clone()), stop: Some(stop), ..Hooks::default() };
@@ -167,7 +132,7 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
         }
         panic!("expected a snapshot with replies within a minute");
     });
-    let plan = Plan { window: Window::For(Duration::from_secs(600)), ..served.plan() };
+    let plan = Plan { window: Window::For(Duration::from_secs(600)), ..plan(served.address) };
     let report = run_with(&plan, &hooks).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(
         report.requests > 0 && report.doubts.iter().any(|it| it.contains("stopped")),

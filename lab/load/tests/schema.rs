@@ -6,10 +6,8 @@ use load::faults::FaultKind;
 use load::run::{Watched, Window, Workload};
 use load::{Arrivals, Model, Plan, Report, report};
 use serde_json::{Map, Value};
-use std::sync::Arc;
 use std::time::Duration;
-use sys::eventfd::EventFd;
-use testkit::{NullProtocol, NullServer};
+use testkit::Echo;
 
 fn schema() -> Value {
     let text = report::json_schema().expect("a schema is JSON");
@@ -130,20 +128,13 @@ fn check_report(report: &Report) -> Value {
     value
 }
 
-/// A run against the null server in this process.
+/// A run against an echo in this process.
 fn measured(change: impl FnOnce(&mut Plan)) -> Report {
-    let local = "127.0.0.1:0".parse().expect("an address");
-    let null = NullServer::listen(NullProtocol::Echo, local).expect("a free port");
-    let stop = Arc::new(EventFd::new().expect("a descriptor"));
-    let (bell, target) = (Arc::clone(&stop), format!("echo://{}", null.address()));
-    let server = std::thread::spawn(move || null.run(bell.as_ref()).expect("the epoll works"));
+    let target = format!("echo://{}", Echo::start().address);
     let mut plan = Plan::new(target.parse().expect("a target"), Workload::Echo);
     plan.window = Window::For(Duration::from_millis(200));
     change(&mut plan);
-    let report = load::run(&plan).unwrap_or_else(|failure| panic!("{failure}"));
-    stop.ring();
-    server.join().expect("it did not panic");
-    report
+    load::run(&plan).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 #[test]

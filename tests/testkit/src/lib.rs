@@ -5,10 +5,10 @@
 //! a limit; a wait that reaches its limit panics and prints what the program wrote.
 
 pub mod apart;
+mod echo;
 mod folder;
 mod in_process;
 mod lacks;
-mod null;
 mod process;
 pub mod procfs;
 mod server;
@@ -17,10 +17,10 @@ mod transcript;
 mod wait;
 mod wave;
 
+pub use echo::Echo;
 pub use folder::{Folder, nameless};
 pub use in_process::{serve, serve_by, talk};
 pub use lacks::{chromium, example, has, has_uring, locust, program, skip};
-pub use null::{NullProtocol, NullServer};
 pub use process::{Ended, Process, run};
 pub use server::{Server, free_port};
 pub use terminal::Terminal;

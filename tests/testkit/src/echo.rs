@@ -1,0 +1,56 @@
+//! An echo in this process, in the packets of a game server, for tests of the load generator.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Bytes of a packet, and the first one: a length of 8, and the number of a login.
+const PACKET: usize = 10;
+const LOGIN: [u8; PACKET] = [8, 0, 255, 255, 255, 255, 255, 255, 255, 127];
+
+/// An echo with a thread for each client. It counts requests, so that its count can be compared
+/// with the client's, and it serves until the process ends.
+pub struct Echo {
+    /// Its address.
+    pub address: SocketAddr,
+    requests: Arc<AtomicU64>,
+}
+
+impl Echo {
+    /// Starts it on a port of loopback.
+    ///
+    /// # Panics
+    /// If no port is free.
+    pub fn start() -> Echo {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let requests = Arc::<AtomicU64>::default();
+        let count = Arc::clone(&requests);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                thread::spawn(move || serve(client, &count));
+            }
+        });
+        Echo { address, requests }
+    }
+
+    /// Requests answered so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+}
+
+/// Answers until the client leaves.
+fn serve(mut client: TcpStream, requests: &AtomicU64) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    client.write_all(&LOGIN)?;
+    let mut packet = [0; PACKET];
+    loop {
+        client.read_exact(&mut packet)?;
+        requests.fetch_add(1, Ordering::Relaxed);
+        client.write_all(&packet)?;
+    }
+}
