@@ -4,13 +4,12 @@
 //! The page's template gets these structures as they are; the decisions come from the summary. One
 //! metric is one table, arms in the order of the result. A cell shows the median, the ratio with
 //! its interval and a strip that draws the interval; all strips of a page share one axis, so that
-//! they can be compared by eye. Comparisons that the plan did not register are in a separate table
-//! below, because among many of them some differ by chance.
+//! they can be compared by eye. Comparisons that the plan did not register are only in the JSON
+//! report, because among many of them some differ by chance.
 
 use crate::charts::look;
 use crate::strip::{self, Axis};
 use crate::words;
-use document::Table;
 use lab::metric::Metric;
 use lab::plan::Plan;
 use lab::record::Run;
@@ -27,8 +26,6 @@ pub(super) struct Answer {
     curves: Vec<(String, Vec<MetricTable>)>,
     /// For each load point the reasons of its costlier arms.
     reasons: Vec<(String, Vec<String>)>,
-    /// Every comparison that the plan did not promise.
-    further: Option<Table>,
     axis: (String, String),
     examples: Vec<Example>,
 }
@@ -108,7 +105,6 @@ pub(super) fn answer(run: &Run, summary: &Summary) -> Answer {
         tables,
         curves,
         reasons: reasons(summary),
-        further: further(summary),
         axis: (words::ratio(low), words::ratio(high)),
         examples: examples(),
     }
@@ -244,28 +240,6 @@ fn reasons(summary: &Summary) -> Vec<(String, Vec<String>)> {
     };
     let all = answer.costs.iter().map(|cost| (cost.point.clone(), of(&cost.point)));
     all.filter(|(_, texts)| !texts.is_empty()).collect()
-}
-
-/// Every comparison that the plan did not promise, those that differ first.
-fn further(summary: &Summary) -> Option<Table> {
-    let mut table = Table::new(&["Server", "Load point", "Metric", "Ratio", "Verdict"]);
-    let arms = summary.points.iter().flat_map(|it| it.arms.iter().map(move |arm| (it, arm)));
-    let mut all: Vec<(&PointSummary, &ArmSummary, &ArmVerdict)> = arms
-        .filter(|(_, arm)| !arm.twin)
-        .flat_map(|(point, arm)| arm.judged.iter().map(move |it| (point, arm, it)))
-        .filter(|it| !it.2.registered)
-        .collect();
-    all.sort_by_key(|it| !it.2.decision.is_difference());
-    for (point, arm, judged) in all {
-        table.row(vec![
-            arm.arm.clone(),
-            point.point.clone(),
-            judged.metric.name().to_string(),
-            words::ratio_with_interval(judged),
-            words::verdict(judged),
-        ]);
-    }
-    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Four intervals that explain the four words.
