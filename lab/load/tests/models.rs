@@ -194,11 +194,11 @@ fn a_capacity_is_found_below_what_the_server_can_do() {
 
 #[test]
 fn stages_bring_the_area_under_their_levels() {
-    let served = Served::echo();
+    let served = Echo::start();
     let staged = |text: &str, model: Model| {
         let stages: load::Stages = text.parse().expect("stages");
         let window = Window::For(stages.span());
-        Plan { model, window, stages: Some(Arc::new(stages)), threads: 2, ..served.plan() }
+        Plan { model, window, stages: Some(Arc::new(stages)), threads: 2, ..plan(served.address) }
     };
     // A tenth of a second to 2,000 a second and one back: 200 requests, none before or after.
     let rate = staged("100ms:2000/s,100ms:0/s", open(1000.0, Arrivals::Constant));

@@ -290,3 +290,18 @@ fn stages_are_users_or_a_rate() {
     check_refused("http://127.0.0.1:1/ --stages 1s:8 --for 5s", "cannot be used with");
     check_refused("http://127.0.0.1:1/ --stages 8", "such as 30s:100,2m:100,30s:0");
 }
+
+#[test]
+fn a_proxy_is_asked_for_whole_urls() {
+    let proxied = plan("http://no.such.name/a --proxy 127.0.0.1:3128");
+    assert_eq!(proxied.target.address.to_string(), "127.0.0.1:3128");
+    let Workload::Http(options) = proxied.workload else { panic!("HTTP is spoken") };
+    let mut asked = Vec::new();
+    let mut http = script::Http::new(options, 1).expect("a script");
+    script::Script::ask(&mut http, 0, 1, &mut asked);
+    let asked = String::from_utf8_lossy(&asked);
+    assert!(asked.starts_with("GET http://no.such.name/a HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.contains("\r\nHost: no.such.name\r\n"), "{asked}");
+    check_refused("https://no.such.name/ --proxy 127.0.0.1:3128", "expected --proxy with http://");
+    check_refused("http://127.0.0.1/ --proxy 127.0.0.1:1 --http2", "in HTTP/1.1");
+}

@@ -100,11 +100,9 @@ impl Flows {
         }
         let flows = compiler.flows;
         match flows.steps.len() {
-            1..=REQUESTS_MAX => Ok(Flows {
-                source: text.to_owned(),
-                prefix: target.prefix(),
-                ..flows
-            }),
+            1..=REQUESTS_MAX => {
+                Ok(Flows { source: text.to_owned(), prefix: target.prefix(), ..flows })
+            }
             found => Err(Usage(format!("expected 1 to {REQUESTS_MAX} steps, found {found}"))),
         }
     }

@@ -263,3 +263,14 @@ fn a_recording_becomes_a_flow() {
     talk.step("404 Not Found\r\n", "");
     assert!(talk.1.is_empty(), "{:?}", talk.1);
 }
+
+#[test]
+fn a_proxy_is_asked_for_the_whole_url_of_a_step() {
+    let mut target: Target = "http://127.0.0.1:8".parse().expect("a target");
+    target.ask_proxy().expect("plain HTTP/1.1");
+    let mut talk = Talk::of(Flows::parse(LOGIN, Path::new(""), &target, &[]).expect("flows"));
+    let mut asked = Vec::new();
+    talk.0.ask(0, 1, &mut asked);
+    let asked = String::from_utf8_lossy(&asked);
+    assert!(asked.starts_with("POST http://127.0.0.1:8/login?u="), "{asked}");
+}
