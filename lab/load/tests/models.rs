@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use testkit::Echo;
+use testkit::EchoServer;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -46,7 +46,7 @@ fn check_balance(report: &Report, due: u64) {
 
 #[test]
 fn every_arrival_is_answered_once() {
-    let served = Echo::start();
+    let served = EchoServer::start();
     let constant = Plan {
         model: open(2000.0, Arrivals::Constant),
         window: Window::For(200 * MS),
@@ -68,7 +68,7 @@ fn every_arrival_is_answered_once() {
 
 #[test]
 fn a_session_has_its_requests_and_its_connection() {
-    let served = Echo::start();
+    let served = EchoServer::start();
     let model = Model::Sessions {
         rate: 200.0,
         arrivals: Arrivals::Constant,
@@ -117,7 +117,7 @@ fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
 
 #[test]
 fn a_run_can_be_ended_and_says_what_it_knows() {
-    let served = Echo::start();
+    let served = EchoServer::start();
     let stop = Arc::new(AtomicBool::new(false));
     let (flag, board) = (Arc::clone(&stop), Board::default());
     let hooks = Hooks { board: Some(board.clone()), stop: Some(stop), ..Hooks::default() };
@@ -194,7 +194,7 @@ fn a_capacity_is_found_below_what_the_server_can_do() {
 
 #[test]
 fn stages_bring_the_area_under_their_levels() {
-    let served = Echo::start();
+    let served = EchoServer::start();
     let staged = |text: &str, model: Model| {
         let stages: load::Stages = text.parse().expect("stages");
         let window = Window::For(stages.span());

@@ -7,7 +7,7 @@ use load::run::{Watched, Window, Workload};
 use load::{Arrivals, Model, Plan, Report, report};
 use serde_json::{Map, Value};
 use std::time::Duration;
-use testkit::Echo;
+use testkit::EchoServer;
 
 fn schema() -> Value {
     let text = report::json_schema().expect("a schema is JSON");
@@ -130,7 +130,7 @@ fn check_report(report: &Report) -> Value {
 
 /// A run against an echo in this process.
 fn measured(change: impl FnOnce(&mut Plan)) -> Report {
-    let target = format!("echo://{}", Echo::start().address);
+    let target = format!("echo://{}", EchoServer::start().address);
     let mut plan = Plan::new(target.parse().expect("a target"), Workload::Echo);
     plan.window = Window::For(Duration::from_millis(200));
     change(&mut plan);

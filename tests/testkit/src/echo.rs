@@ -12,18 +12,18 @@ const LOGIN: [u8; PACKET] = [8, 0, 255, 255, 255, 255, 255, 255, 255, 127];
 
 /// An echo with a thread for each client. It counts requests, so that its count can be compared
 /// with the client's, and it serves until the process ends.
-pub struct Echo {
+pub struct EchoServer {
     /// Its address.
     pub address: SocketAddr,
     requests: Arc<AtomicU64>,
 }
 
-impl Echo {
+impl EchoServer {
     /// Starts it on a port of loopback.
     ///
     /// # Panics
     /// If no port is free.
-    pub fn start() -> Echo {
+    pub fn start() -> EchoServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let requests = Arc::<AtomicU64>::default();
@@ -34,7 +34,7 @@ impl Echo {
                 thread::spawn(move || serve(client, &count));
             }
         });
-        Echo { address, requests }
+        EchoServer { address, requests }
     }
 
     /// Requests answered so far.

@@ -17,7 +17,7 @@ mod transcript;
 mod wait;
 mod wave;
 
-pub use echo::Echo;
+pub use echo::EchoServer;
 pub use folder::{Folder, nameless};
 pub use in_process::{serve, serve_by, talk};
 pub use lacks::{chromium, example, has, has_uring, locust, program, skip};

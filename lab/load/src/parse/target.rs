@@ -239,7 +239,7 @@ impl Target {
         })
     }
 
-    /// What stands before the path of a request: the origin, if a proxy is asked.
+    /// The origin before the path of a request, if a proxy is asked; else nothing.
     pub fn prefix(&self) -> String {
         if self.is_proxied { format!("http://{}", self.authority) } else { String::new() }
     }

@@ -57,7 +57,7 @@ pub struct Flows {
     list: Vec<Flow>,
     /// The steps of all flows; their places are the kinds of requests.
     steps: Vec<Step>,
-    /// What stands before each path ([`Target::prefix`]).
+    /// The origin before each path ([`Target::prefix`]).
     prefix: String,
     /// The most values that the steps of a flow take.
     takes_max: usize,

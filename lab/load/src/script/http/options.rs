@@ -18,7 +18,7 @@ pub struct HttpOptions {
     pub method: String,
     /// Host and port, for the field `Host`.
     pub authority: String,
-    /// What stands before each path ([`Target::prefix`](crate::Target::prefix)).
+    /// The origin before each path ([`Target::prefix`](crate::Target::prefix)).
     pub prefix: String,
     /// The requests: 1 to [`REQUESTS_MAX`].
     pub requests: Vec<WebRequest>,
