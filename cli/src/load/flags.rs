@@ -134,6 +134,7 @@ pub struct ModelArgs {
     /// TIME:RATE/s, such as 30s:100,2m:100,30s:0; with --flow the rate is one of sessions
     #[arg(long, visible_alias = "stage", value_name = "TIME:LEVEL,…", conflicts_with_all = [
         "open", "sessions", "ramp", "span", "count", "warmup", "guests", "find_capacity", "turns",
+        "in_flight", "connect_apart",
     ])]
     pub stages: Option<Stages>,
 }

@@ -92,6 +92,9 @@ impl Args {
             let line = RunLine::try_parse_from(words).map_err(|why| bad(why.to_string()))?;
             match line.args.turns.turns {
                 Some(_) => Err(bad("--turns within a turn".to_owned())),
+                None if line.args.model.stages.is_some() => {
+                    Err(bad("--stages, whose length is not that of a turn".to_owned()))
+                }
                 None if line.args.output.is_of_one_run() => {
                     Err(bad("--requests-csv or --prometheus, which take one run".to_owned()))
                 }

@@ -41,12 +41,12 @@ pub struct Own {
 
 impl Own {
     /// The arms of the service, or of the engines on the service of the race; none if neither is
-    /// named.
+    /// named. A service has `boot` to start.
     ///
     /// # Errors
     /// An engine that does not exist, flags with an open quote, or a service that does not start or
     /// whose protocol stays unknown.
-    pub fn arms(&self) -> Result<Vec<ArmSpec>> {
+    pub fn arms(&self, boot: Option<Duration>) -> Result<Vec<ArmSpec>> {
         let all = self.engines == ["all"];
         let names: Vec<&str> = match (&self.service, &self.engines[..]) {
             (_, _) if all => PRESETS.iter().map(|preset| preset.name).collect(),
@@ -64,7 +64,7 @@ impl Own {
             (None, Some(name)) => {
                 let command = split(&command(name)).map_err(|why| anyhow!(why))?;
                 let arm = Arm { name: "the service".to_owned(), command, ..Arm::default() };
-                let found = ab::asked(&arm, &[], BOOT)?;
+                let found = ab::asked(&arm, &[], boot.unwrap_or(BOOT))?;
                 info!("the service speaks {}", found.name);
                 if found.is_bare {
                     bail!(

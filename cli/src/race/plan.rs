@@ -210,7 +210,7 @@ fn files(service: Service, data: Option<&Path>) -> Result<Vec<Provision>> {
 fn arms(args: &Args) -> Result<Vec<ArmSpec>> {
     let named = args.arms.iter().flatten().filter(|name| !name.is_empty());
     let mut arms: Vec<_> = named.map(|name| peers::by_name(name)).collect();
-    arms.extend(args.own.arms()?);
+    arms.extend(args.own.arms(args.sizes.boot)?);
     for named in &args.arm {
         arms.push(peers::by_flag(named)?);
     }

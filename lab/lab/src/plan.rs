@@ -281,8 +281,16 @@ impl Arm {
 impl std::error::Error for BadPlan {}
 
 /// Flags of `roundhouse load` that several runs cannot share.
-const OF_ONE_RUN: [&str; 5] =
-    ["--receipts", "--requests-csv", "--prometheus", "--unix", "--connect-to"];
+const OF_ONE_RUN: [&str; 8] = [
+    "--receipts",
+    "--requests-csv",
+    "--prometheus",
+    "--unix",
+    "--connect-to",
+    "--proxy",
+    "--stages",
+    "--stage",
+];
 
 impl Plan {
     /// The name of the A/A twin.

@@ -270,7 +270,8 @@ fn a_file_of_requests_takes_one_run() {
         "http://127.0.0.1:1 --prometheus 127.0.0.1:1 --find-capacity --slo p99<5ms",
         "cannot be used with",
     );
-    for (flag, value) in [("--requests-csv", "rows"), ("--prometheus", "127.0.0.1:1")] {
+    let values = ["rows", "127.0.0.1:1", "1s:5"];
+    for (flag, value) in ["--requests-csv", "--prometheus", "--stages"].into_iter().zip(values) {
         let turn = format!(r#"[["http://127.0.0.1:1", "--watch", "1", "{flag}", "{value}"]]"#);
         let (_folder, file) = testkit::Folder::with("turns", turn);
         let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
@@ -288,6 +289,7 @@ fn stages_are_users_or_a_rate() {
     assert_eq!((rate.model.rate(), rate.settings.connections), (Some(40.0), 5));
     check_refused("http://127.0.0.1:1/ --stages 1s:8 -c 5", "whose levels are users");
     check_refused("http://127.0.0.1:1/ --stages 1s:8 --for 5s", "cannot be used with");
+    check_refused("echo://127.0.0.1:1 --stages 1s:8/s --in-flight 5", "cannot be used with");
     check_refused("http://127.0.0.1:1/ --stages 8", "such as 30s:100,2m:100,30s:0");
 }
 
