@@ -104,7 +104,7 @@ pub fn report_with(
 
 fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a> {
     let plan = &run.manifest.plan;
-    let trials = run.trials.len();
+    let (blocks, trials) = (words::counted(run.blocks(), "block"), run.trials.len());
     let window = words::time(plan.window_ms as f64 * 1e6);
     let (numbers, more_numbers) = facts::all_numbers(run, summary);
     let shown = |text: &str| text.replace('`', "").replace(" %", "\u{a0}%");
@@ -120,7 +120,7 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             headline: shown(first),
             further: shown(rest.trim_start()),
             lamps: facts::lamps(run, summary),
-            size: format!("{} blocks, windows of {window}, {trials} trials", run.blocks()),
+            size: format!("{blocks}, windows of {window}, {trials} trials"),
             broken: &summary.broken,
         },
         findings: Findings {

@@ -14,7 +14,7 @@ fn a_costlier_command_fails_the_gate_and_its_protocol_is_found_out() {
     let room = Room::alone();
     let [old, new] =
         ["epoll", "event"].map(|engine| serve("stock", engine) + " --data {dir}/stock.txt");
-    let words = ["ab", &old, &new, "--budget", "4s", "--fail-if", "new cpu > 1.2x old", "--json"];
+    let words = ["ab", &old, &new, "--budget", "12s", "--fail-if", "new cpu > 1.02x old", "--json"];
     let ended = run(&mut room.command(&words)).exits(99).says("old speaks the stock market");
     let found: Summary = serde_json::from_str(&ended.out).expect("one JSON document");
     assert!(found.sentence.starts_with("`new` "), "{}", found.sentence);

@@ -28,7 +28,10 @@ pub(super) fn sentence(
     answer: &RaceAnswer,
     broken: &[String],
 ) -> String {
-    let measured = points.iter().flat_map(|it| &it.arms).any(|it| it.absent.is_none());
+    let arms = || points.iter().flat_map(|it| &it.arms);
+    let measured = arms().any(|it| it.absent.is_none());
+    let compared = arms().flat_map(|it| &it.judged).any(|it| it.comparison.interval.is_some());
+    let absent = arms().find_map(|it| Some((&it.arm, it.absent.as_ref()?)));
     let base = &plan.baseline;
     match (broken, measured, plan.arms.len()) {
         ([first, ..], ..) => {
@@ -40,6 +43,9 @@ pub(super) fn sentence(
         }
         (_, false, _) => "Nothing could be measured.".to_string(),
         (_, _, 1) => format!("Only `{base}` ran: there is nothing to compare it with."),
+        _ if let (false, Some((arm, reason))) = (compared, absent) => {
+            format!("`{arm}` could not be measured: {reason}.")
+        }
         (_, _, 2) => of_two(plan, points),
         _ => of_many(plan, points, answer),
     }

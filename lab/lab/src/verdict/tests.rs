@@ -276,6 +276,9 @@ fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
     }
     let mut absent = trial("uring", 0, 100.0);
     absent.ending = Ending::Unavailable { reason: "io_uring is disabled".to_string() };
+    let trials = vec![trial("epoll", 0, 100.0), absent.clone()];
+    let alone = analyse(&Run { manifest: manifest.clone(), trials, ..Run::default() });
+    assert_eq!(alone.sentence, "`uring` could not be measured: io_uring is disabled.");
     let summary = analyse(&Run { manifest, trials: vec![bad, absent], ..Run::default() });
     assert_eq!(summary.broken.len(), 1);
     assert!(summary.broken[0].contains("epoll, depth 1, block 1: the model check failed: stock 3"));

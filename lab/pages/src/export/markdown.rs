@@ -14,9 +14,9 @@ pub fn markdown(run: &Run, summary: &Summary, doubts: &[Doubt]) -> String {
     // Writing into a String cannot fail.
     let _ = writeln!(
         text,
-        "{} · {} blocks of {} ms windows · plan `{}` · {} · {}\n",
+        "{} · {} of {} ms windows · plan `{}` · {} · {}\n",
         cell(&plan.label),
-        plan.blocks,
+        words::counted(plan.blocks, "block"),
         plan.window_ms,
         cell(&run.manifest.plan_hash),
         cell(&run.manifest.date),
@@ -52,12 +52,12 @@ pub fn summary(
     for arm in notes {
         let _ = writeln!(text, "\n`{}`: {}", arm.name, cell(&arm.note));
     }
-    let (blocks, hash) = (run.blocks(), &run.manifest.plan_hash);
+    let (blocks, hash) = (words::counted(run.blocks(), "block"), &run.manifest.plan_hash);
     let machine = cell(&run.manifest.host.machine.cpu);
     let date = &run.manifest.date;
     let _ = writeln!(
         text,
-        "\n{blocks} blocks · plan `{hash}` · {date} · {machine} · all intervals: `{page}`\n"
+        "\n{blocks} · plan `{hash}` · {date} · {machine} · all intervals: `{page}`\n"
     );
     text
 }

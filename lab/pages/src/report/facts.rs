@@ -86,7 +86,7 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
         light: if label == "smoke" { "amber" } else { "green" },
         term: "smoke",
         name: "size",
-        value: format!("{label}, {} blocks", run.blocks()),
+        value: format!("{label}, {}", words::counted(run.blocks(), "block")),
     });
     facts
 }
