@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = 15804
 # Seconds: the ramp of the receivers, then the time for which they listen to a session.
 RAMP, LISTEN = 1.0, 4.0
+PACKETS_S = 3e6 / 8 / 1316  # of the film: seven packets of 188 bytes in each of RTP
 # The allowed lateness beyond that of a single session, and the end of the search: beyond it the
 # receiver is the limit.
 OBJECTIVE_MS, MOST = 10.0, 640
@@ -151,6 +152,8 @@ def heard(server):
         found[name] = report.get(name) or 0
     if not found["packets"]:
         sys.exit(f"{server.kind} sent nothing")
+    # Sessions begin within the ramp; an ffmpeg may begin before its receiver, so it owes none.
+    found["due"] = PACKETS_S * (LISTEN + 1.5 * RAMP) * server.sessions * (server.kind != "ffmpeg")
     return found
 
 
@@ -197,6 +200,9 @@ def main(roundhouse, measure, kind, sessions):
     else:
         with Server(roundhouse, kind, int(sessions), PORT) as server:
             found = {"heard": heard, "freed": freed}[measure](server)
+        # A server that falls behind looks cheap, so every packet that was due must have come.
+        if measure == "heard" and found["packets"] < 0.985 * found["due"]:
+            sys.exit(f"{kind} sent {found['packets']} of {found['due']:.0f} packets")
     print(json.dumps(found))
 
 

@@ -88,7 +88,7 @@ pub fn read(text: &str, only: &[String]) -> Result<Vec<GivenTrial>, String> {
 
 impl GivenTrial {
     /// Makes the trial with all its clients at once.
-    pub(crate) fn run(&self, stand: &Stand<'_>) -> Outcome {
+    pub(crate) fn run(&self, stand: &mut Stand<'_>) -> Outcome {
         let open = (0..self.clients).map(|_| stand.connect());
         let open = open.collect::<Result<Vec<_>, String>>()?;
         let ends: Vec<Outcome> = thread::scope(|scope| {
@@ -96,12 +96,7 @@ impl GivenTrial {
                 open.into_iter().map(|client| scope.spawn(|| self.talk(client))).collect();
             talks.into_iter().map(|talk| talk.join().expect("a client does not panic")).collect()
         });
-        let failed: Vec<String> = ends.into_iter().filter_map(Result::err).collect();
-        match failed.first() {
-            None => Ok(()),
-            Some(why) if self.clients == 1 => Err(why.clone()),
-            Some(why) => Err(format!("{} of {} clients failed: {why}", failed.len(), self.clients)),
-        }
+        stand.each(self.clients, ends)
     }
 
     fn talk(&self, mut client: Client) -> Outcome {

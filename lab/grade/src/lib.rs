@@ -129,8 +129,8 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
     };
     for task in options.tasks() {
         let (Some(subject), from) = (&subject, Instant::now()) else { break };
-        let (verdict, reason) = attempts(&task, subject, options.runs, begin + options.limit);
-        let points = if verdict == "passed" { task.points } else { 0 };
+        let (verdict, reason, kept) = attempts(&task, subject, options.runs, begin + options.limit);
+        let points = (f64::from(task.points) * kept) as u32;
         let row = GradedTrial {
             name: task.name.to_owned(),
             about: task.about.to_owned(),
@@ -149,33 +149,44 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
     grade
 }
 
-/// Makes one trial as often as wanted; the worst run counts.
-fn attempts(task: &Task<'_>, subject: &Subject, runs: u32, end: Instant) -> (&'static str, String) {
-    let (mut tried, mut failed, mut reason) = (0, 0, String::new());
+/// Makes one trial as often as wanted; the worst run counts. Returns the verdict, the reason and
+/// the part of the points that is kept, 0 to 1.
+fn attempts(
+    task: &Task<'_>,
+    subject: &Subject,
+    runs: u32,
+    end: Instant,
+) -> (&'static str, String, f64) {
+    let (mut tried, mut failed, mut reason, mut least) = (0, 0, String::new(), 1.0f64);
     for _ in 0..runs {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         tried += 1;
-        if let Err(why) = attempt(task, subject, left) {
+        let mut kept = 0.0;
+        if let Err(why) = attempt(task, subject, left, &mut kept) {
             failed += 1;
-            reason = why;
+            if kept <= least {
+                (reason, least) = (why, kept);
+            }
         }
     }
     match (tried, failed) {
-        (0, _) => ("not tried", "the time for all trials is over".to_owned()),
-        (_, 0) => ("passed", String::new()),
-        (1, _) => ("failed", reason),
-        _ => ("failed", format!("{failed} of {tried} runs: {reason}")),
+        (0, _) => ("not tried", "the time for all trials is over".to_owned(), 0.0),
+        (_, 0) => ("passed", String::new(), 1.0),
+        (1, _) => ("failed", reason, least),
+        _ => ("failed", format!("{failed} of {tried} runs: {reason}"), least),
     }
 }
 
-/// Makes one trial on a fresh server.
-fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Outcome {
+/// Makes one trial on a fresh server. `kept` is the part of the points that a failure keeps; a
+/// server that ends keeps none.
+fn attempt(task: &Task<'_>, subject: &Subject, left: Duration, kept: &mut f64) -> Outcome {
     let time = Duration::from_secs(task.seconds).min(left);
     let mut stand = Stand::start(subject, Rows::of(task.book.0, task.book.1), time)?;
     let told = (task.act)(&mut stand);
+    *kept = stand.kept;
     if stand.is_ended {
         return told;
     }
@@ -183,7 +194,11 @@ fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Outcome {
     // of the last client.
     let time = if told.is_ok() { NOTICED / 5 } else { NOTICED };
     within(time, || !stand.server.is_running());
-    match (told, stand.server.obituary()) {
+    let end = stand.server.obituary();
+    if end.is_some() {
+        *kept = 0.0;
+    }
+    match (told, end) {
         (told, None) => told,
         (Ok(()), Some(end)) => Err(format!("the server {end}")),
         (Err(why), Some(end)) => Err(format!("the server {end} ({why})")),

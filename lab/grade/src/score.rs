@@ -22,7 +22,8 @@ pub struct GradedTrial {
     pub(crate) about: String,
     /// `passed`, `failed`, or `not tried` because the time for all trials was over.
     pub verdict: String,
-    pub(crate) points: u32,
+    /// The points that it gave.
+    pub points: u32,
     pub(crate) of: u32,
     /// The reason for lost points; empty without.
     pub reason: String,

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::client::{Access, Client, Ending};
 use crate::confined::Confined;
 use crate::market::{Ask, Rows};
-use crate::trials::follow;
+use crate::trials::{Outcome, follow};
 
 /// The limit of a start, an end, and a file's update.
 const SOON: Duration = Duration::from_secs(8);
@@ -33,6 +33,8 @@ pub(crate) struct Stand<'a> {
     pub(crate) book: Rows,
     /// Whether the trial itself has ended the server.
     pub(crate) is_ended: bool,
+    /// Of a failed trial the part that succeeded, 0 to 1: it keeps this part of the points.
+    pub(crate) kept: f64,
     pub(crate) end: Instant,
     folder: TempDir,
 }
@@ -53,7 +55,19 @@ impl<'a> Stand<'a> {
         let access = Access { port, ending, stocks, patience };
         let end = Instant::now() + time;
         let server = launch(subject, folder.path(), access.port, time)?;
-        Ok(Stand { subject, access, server, book, is_ended: false, end, folder })
+        Ok(Stand { subject, access, server, book, is_ended: false, kept: 0.0, end, folder })
+    }
+
+    /// Success, or the first of the reasons for which some of `count` clients failed; the share
+    /// of the others is kept.
+    pub(crate) fn each(&mut self, count: usize, ends: Vec<Outcome>) -> Outcome {
+        let failed: Vec<String> = ends.into_iter().filter_map(Result::err).collect();
+        let Some(why) = failed.first() else { return Ok(()) };
+        self.kept = (count - failed.len()) as f64 / count as f64;
+        if count == 1 {
+            return Err(why.clone());
+        }
+        Err(format!("{} of {count} clients failed: {why}", failed.len()))
     }
 
     pub(crate) fn connect(&self) -> Result<Client, String> {

@@ -122,7 +122,11 @@ fn one_cause_loses_one_trial() {
 const SHOUT: &str = "#!/usr/bin/env python3
 import socketserver, sys
 class Talk(socketserver.StreamRequestHandler):
+    count = 0
     def handle(self):
+        Talk.count += 1
+        if Talk.count % 8 == 0:
+            return
         for line in self.rfile:
             if line == b'quit\\n':
                 return
@@ -147,6 +151,11 @@ name = "wrong"
 points = 2
 steps = [{ send = "x\n" }, { expect = "y\n" }]
 [[trial]]
+name = "eighth"
+points = 5
+clients = 16
+steps = [{ send = "x\n" }, { expect = "X\n" }]
+[[trial]]
 name = "stays"
 points = 1
 steps = [{ send = "x\n" }, { line = "X" }, { end = false }]
@@ -163,10 +172,13 @@ fn a_teacher_adds_trials_for_another_protocol() {
     let given = read_trials(TALKS, &[]).expect("trials");
     let options = GradeOptions { trials: Some("talks.toml".into()), given, runs: 2, ..options() };
     let found = grade(&program, &options, &mut |_| {});
-    assert_eq!((found.obstacle.as_str(), options.sum()), ("", 11));
+    assert_eq!((found.obstacle.as_str(), options.sum()), ("", 16));
     let failed: Vec<_> = found.trials.iter().filter(|row| row.verdict != "passed").collect();
-    let [row] = &failed[..] else { panic!("{failed:?}") };
-    assert_eq!(row.name, "wrong");
+    let [row, eighth] = &failed[..] else { panic!("{failed:?}") };
+    // Every eighth client is turned away, so seven eighths of the points stay.
+    assert_eq!((eighth.name.as_str(), eighth.points), ("eighth", 4));
+    assert!(eighth.reason.starts_with("2 of 2 runs: 2 of 16 clients failed: "), "{eighth:?}");
+    assert_eq!((row.name.as_str(), row.points), ("wrong", 0));
     let why = "2 of 2 runs: step 2: expected `y\\n`, found `X\\n`";
     assert_eq!(row.reason, why);
 }

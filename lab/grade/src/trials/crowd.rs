@@ -42,10 +42,8 @@ pub(super) fn clients(stand: &mut Stand<'_>, count: usize) -> Outcome {
         }));
     }
     let ends = lives.into_iter().map(|life| life.join().expect("a client does not panic"));
-    let failed: Vec<String> = ends.filter_map(Result::err).collect();
-    if let Some(why) = failed.first() {
-        return Err(format!("{} of {count} clients failed: {why}", failed.len()));
-    }
+    let ends = ends.collect();
+    stand.each(count, ends)?;
     stand.shows(&book).map_err(|why| format!("after {count} clients: {why}"))
 }
 
