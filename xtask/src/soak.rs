@@ -14,8 +14,9 @@ pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 /// Name, description and command.
 type Soak = (&'static str, &'static str, fn() -> Command);
 
-/// `chaos.py` with the binary of our profile; it says what the machine lacks.
-const ORDERS: &str = "cargo build --profile $0 -p roundhouse-cli --bin roundhouse; \
+/// `chaos.py` with the binary of our profile; it says what the machine lacks. All soaks build the
+/// workspace as CI does; one package alone would be compiled again with other features.
+const ORDERS: &str = "cargo build --profile $0 --workspace --bin roundhouse; \
     python3 experiments/programs/chaos.py ${CARGO_TARGET_DIR:-target}/$0/roundhouse 600 \
     $(mktemp -d)/chaos";
 
@@ -25,14 +26,14 @@ const SOAKS: &[Soak] = &[
     }),
     ("storms", "every engine for ten minutes under short connections and under resets", || {
         let mut command =
-            steps::cargo(["test", "-p", "roundhouse-cli", "--test", "it", "--profile", PROFILE]);
+            steps::cargo(["test", "--workspace", "--test", "it", "--profile", PROFILE]);
         // All at the same time: a storm waits for its server most of the time.
         command.args(["--", "--test-threads=64", "storm", "churn"]);
         command.env("ROUNDHOUSE_STORM", "600");
         command
     }),
     ("web", "20 hand-overs, 5,000 slow clients", || {
-        let mut command = steps::cargo(["test", "-p", "roundhouse-cli", "--test", "web"]);
+        let mut command = steps::cargo(["test", "--workspace", "--test", "web"]);
         // Passing tests print their measurements; parallel tests would disturb each other.
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command

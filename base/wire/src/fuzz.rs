@@ -5,6 +5,7 @@ use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
 use crate::proxy;
+#[cfg(feature = "media")]
 use crate::rtsp;
 use crate::text;
 use stats::Rng;
@@ -22,6 +23,7 @@ pub fn fuzz(seed: u64, events: u32) {
             1 => replies(&mut rng, &at()),
             2 => http::fuzz(&mut rng, &at()),
             3 => conf::fuzz(&mut rng, &at()),
+            #[cfg(feature = "media")]
             4 => rtsp::fuzz(&mut rng, &at()),
             5 => proxy::fuzz(&mut rng, &at()),
             _ => texts(&mut rng, &at()),

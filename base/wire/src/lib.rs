@@ -16,7 +16,7 @@
 //! - [`proxy`]: the header by which a proxy names the client of a connection.
 //! - [`receipt`]: what a client knows of an order.
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
-//!   requests them, and session descriptions.
+//!   requests them, and session descriptions. They and [`containers`] are the feature `media`.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
 //! - [`websocket`]: the frames and the handshake of RFC 6455.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
@@ -24,6 +24,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod conf;
+#[cfg(feature = "media")]
 pub mod containers;
 pub mod decimal;
 pub mod framing;
@@ -34,9 +35,13 @@ pub mod line;
 pub mod message;
 pub mod proxy;
 pub mod receipt;
+#[cfg(feature = "media")]
 pub mod rtcp;
+#[cfg(feature = "media")]
 pub mod rtp;
+#[cfg(feature = "media")]
 pub mod rtsp;
+#[cfg(feature = "media")]
 pub mod sdp;
 pub mod text;
 pub mod websocket;

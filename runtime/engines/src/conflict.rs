@@ -4,6 +4,9 @@ use crate::axes::{Accept, Container, Wait};
 
 /// Why a point is impossible with any settings, and a possible alternative.
 pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
+    if cfg!(not(feature = "tokio")) && matches!(wait, Wait::TokioLocal | Wait::TokioSteal) {
+        return Some("this program is built without tokio: add the feature `tokio`");
+    }
     if container.is_per_connection() {
         if wait != Wait::Blocking {
             return Some(

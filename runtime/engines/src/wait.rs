@@ -15,7 +15,9 @@ pub mod poll;
 pub mod port;
 pub mod select;
 pub mod staged;
+#[cfg(feature = "tokio")]
 pub mod tokio_local;
+#[cfg(feature = "tokio")]
 pub mod tokio_steal;
 pub mod uring;
 
@@ -38,9 +40,16 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Poll => Box::new(Readiness::<poll::Waiter>::new()),
         Wait::Epoll => Box::new(Readiness::<epoll::Waiter>::new()),
         Wait::Coroutine => Box::new(coroutine::Coroutines),
+        #[cfg(feature = "tokio")]
         Wait::TokioLocal => Box::new(tokio_local::LocalRuntimes),
+        #[cfg(feature = "tokio")]
         Wait::TokioSteal => {
             Box::new(tokio_steal::StealingRuntime { threads: common.shape.workers })
+        }
+        // `conflict` refuses them before.
+        #[cfg(not(feature = "tokio"))]
+        Wait::TokioLocal | Wait::TokioSteal => {
+            return Err(Fault::Wait(std::io::ErrorKind::Unsupported.into()));
         }
         Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {

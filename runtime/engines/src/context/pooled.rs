@@ -23,6 +23,7 @@ impl<'a> WorkerContext<'a> {
     }
 
     /// The context of a slot that no thread owns: threads count and step sessions there in turn.
+    #[cfg(feature = "tokio")]
     pub fn of_seat(&self, id: WorkerId) -> WorkerContext<'a> {
         WorkerContext {
             is_first: false,
