@@ -4,6 +4,7 @@
 //! ignored; fields that a foreign generator lacks stay absent rather than zero.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The schema that [`Load::parse`] accepts.
 pub const SCHEMA: &str = "roundhouse.load/1";
@@ -54,6 +55,10 @@ pub struct Load {
     /// Kinds of errors.
     #[serde(default)]
     pub errors: Vec<Fault>,
+    /// Of HTTP: the replies of the whole run by status; empty in records of earlier versions. Keys
+    /// are texts, because an enum with an internal tag is read through texts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statuses: BTreeMap<String, u64>,
     /// Requests whose connection ended before the reply came.
     #[serde(default)]
     pub lost: u64,

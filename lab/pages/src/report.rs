@@ -5,6 +5,7 @@
 
 mod answer;
 mod facts;
+mod outcomes;
 
 use crate::charts::{self, Chart};
 use crate::shell::{Charts, PageError, render};

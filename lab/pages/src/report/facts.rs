@@ -5,6 +5,7 @@
 //! `manifest` what is needed to repeat the run, and `trial_row` every trial. Columns and tables
 //! without data are left out.
 
+use super::outcomes::{Outcomes, outcomes};
 use crate::words;
 use document::Table;
 use lab::plan::{LoadPoint, Model, Rate};
@@ -32,6 +33,7 @@ pub(super) struct Numbers {
     /// Heading and the term that explains it, if any.
     head: Vec<(&'static str, Option<&'static str>)>,
     rows: Vec<NumberRow>,
+    outcomes: Option<Outcomes>,
 }
 
 #[derive(Serialize)]
@@ -197,6 +199,7 @@ fn numbers(run: &Run, point: &PointSummary) -> Numbers {
         what: load.map(what).unwrap_or_default(),
         head: columns.iter().map(|it| (it.0, it.1)).chain([("trials", Some("block"))]).collect(),
         rows: point.arms.iter().map(row).collect(),
+        outcomes: outcomes(run, point),
     }
 }
 

@@ -105,6 +105,38 @@ fn wrong_answers_and_absent_arms_are_loud() {
 }
 
 #[test]
+fn replies_are_counted_by_status_and_errors_by_kind() {
+    let mut run = sample::small();
+    let counted = |run: &mut Run, change: fn(&mut lab::load::Load)| {
+        for trial in &mut run.trials {
+            if let Ending::Measured { load } = &mut trial.ending {
+                change(load);
+            }
+        }
+        // As a record is read again: its outcome has an internal tag.
+        let text = serde_json::to_string(&run.trials).expect("plain data");
+        run.trials = serde_json::from_str(&text).expect("as it was written");
+        page(run)
+    };
+    assert!(!page(&run).contains("a status of 200"), "a record without statuses says nothing");
+    let html = counted(&mut run, |load| load.statuses = [("204".to_string(), 10)].into());
+    has(&html, &["<p class=\"note\">All 300 replies have a status of 200 to 399"]);
+    let html = counted(&mut run, |load| {
+        load.statuses.insert("503".to_string(), 7);
+        let kind = "closed_early".to_string();
+        load.errors.push(lab::load::Fault { kind, count: 1_000, example: String::new() });
+    });
+    has(
+        &html,
+        &[
+            "<th scope=\"col\">204</th><th scope=\"col\">503</th>",
+            "<th scope=\"col\">closed early</th>",
+            "<th scope=\"row\">uring</th><td>60</td><td>42</td><td>6,000</td>",
+        ],
+    );
+}
+
+#[test]
 fn an_empty_run_still_makes_a_page() {
     let run = Run { trials: Vec::new(), ..sample::small() };
     assert!(page(&run).contains("Nothing could be measured."));
