@@ -189,9 +189,9 @@ pub struct LinkArgs {
     /// Connect to this place; the target's host is only the name that the server sees
     #[arg(long, value_name = "HOST:PORT", hide_short_help = true)]
     pub connect_to: Option<String>,
-    /// Ask this proxy for the whole URL, in plain HTTP/1.1
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["unix", "connect_to"])]
-    #[arg(hide_short_help = true)]
+    /// Go through this proxy: by a tunnel (CONNECT) with TLS, else with whole URLs in HTTP/1.1
+    #[arg(long, value_name = "[USER:PASSWORD@]HOST:PORT", hide_short_help = true)]
+    #[arg(conflicts_with_all = ["unix", "connect_to"])]
     pub proxy: Option<String>,
     /// Abandon a connection on which no reply arrives for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]

@@ -9,7 +9,7 @@
 use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
 use ::load::drive::{Guests, Settings};
 use ::load::model::{Arrivals, Model};
-use ::load::parse::{self, Scheme, Via};
+use ::load::parse::{self, Proxy, Scheme, Via};
 use ::load::run::{Watched, Window, Workload};
 use ::load::script::{
     self, Expectation, Flows, HttpOptions, LineOptions, StockOptions, WebRequest,
@@ -117,10 +117,13 @@ impl Args {
             return Err(Usage(format!("expected one target, found `{places}`")));
         };
         let LinkArgs { cacert, insecure, no_resume, cert, key, unix, .. } = &self.links;
-        let proxy = self.links.proxy.as_ref();
-        let via = match (unix, proxy.or(self.links.connect_to.as_ref())) {
+        let proxy = self.links.proxy.as_deref();
+        // A password may have an @, and a place has none.
+        let proxy = proxy.map(|it| it.rsplit_once('@').map_or((None, it), |it| (Some(it.0), it.1)));
+        let place_of_proxy = proxy.map(|it| it.1);
+        let via = match (unix, place_of_proxy.or(self.links.connect_to.as_deref())) {
             (Some(path), _) => Some(Via::Unix(path.clone())),
-            (None, place) => place.cloned().map(Via::Place),
+            (None, place) => place.map(|it| Via::Place(it.to_owned())),
         };
         let mut target = Target::via(place, via.as_ref())?;
         let client = cert.clone().zip(key.clone());
@@ -129,8 +132,9 @@ impl Args {
         if self.http.http2 {
             target.speak_http2()?;
         }
-        if proxy.is_some() {
-            target.ask_proxy()?;
+        if let Some((login, _)) = proxy {
+            let login = login.map(|it| basic("--proxy", it)).transpose()?;
+            target.ask_proxy(Proxy { login })?;
         }
         Ok(target)
     }
@@ -243,7 +247,7 @@ impl Args {
             }
             Scheme::Http => match &self.flow.flow {
                 Some(file) => {
-                    let flows = Flows::read(file, target, &self.http.fields()?)?;
+                    let flows = Flows::read(file, target, &self.http.fields(target)?)?;
                     Workload::Flow(Arc::new(flows), self.seed)
                 }
                 None => Workload::Http(self.http.options(target, mix, self.seed)?),
@@ -263,10 +267,16 @@ fn no_mix(target: &Target, mix: &str) -> Usage {
     Usage(format!("expected --mix with stock:// or http://, found {target} and `{mix}`"))
 }
 
+/// The credentials of a user (RFC 7617), as a flag has them; no error shows them.
+fn basic(flag: &str, user: &str) -> Result<String, Usage> {
+    let (name, password) =
+        tools::play::login(user).map_err(|why| Usage(format!("{flag}: {why:#}")))?;
+    Ok(format!("Basic {}", BASE64_STANDARD.encode(format!("{name}:{password}"))))
+}
+
 impl HttpArgs {
-    /// The header fields of every request, with that of `--user` (RFC 7617), whose text no error
-    /// shows.
-    fn fields(&self) -> Result<Vec<(String, String)>, Usage> {
+    /// The header fields of every request, with those of `--user` and of a proxy.
+    fn fields(&self, target: &Target) -> Result<Vec<(String, String)>, Usage> {
         let field = |field: &String| {
             let (name, value) = field.split_once(':').ok_or_else(|| {
                 Usage(format!("expected a header such as `Accept: text/html`, found `{field}`"))
@@ -274,14 +284,15 @@ impl HttpArgs {
             Ok((name.trim().to_owned(), value.trim().to_owned()))
         };
         let mut fields: Vec<_> = self.header.iter().map(field).collect::<Result<_, Usage>>()?;
+        // In a tunnel the server would get it.
+        let proxy = target.proxy.as_ref().filter(|_| target.tls.is_none());
+        let login = proxy.and_then(|it| it.login.clone());
+        fields.extend(login.map(|it| ("Proxy-Authorization".to_owned(), it)));
         let Some(user) = &self.user else { return Ok(fields) };
         if fields.iter().any(|field| field.0.eq_ignore_ascii_case("authorization")) {
             return Err(Usage("expected --user or -H Authorization, found both".to_owned()));
         }
-        let (name, password) =
-            tools::play::login(user).map_err(|why| Usage(format!("--user: {why:#}")))?;
-        let text = BASE64_STANDARD.encode(format!("{name}:{password}"));
-        fields.push(("Authorization".to_owned(), format!("Basic {text}")));
+        fields.push(("Authorization".to_owned(), basic("--user", user)?));
         Ok(fields)
     }
 
@@ -297,7 +308,7 @@ impl HttpArgs {
             prefix: target.prefix(),
             requests: self.requests(target, mix)?,
             in_order: self.har.is_some(),
-            headers: self.fields()?,
+            headers: self.fields(target)?,
             body,
             wanted: Expectation { status: self.expect_status, length: self.expect_length },
             takes_malformed: self.malformed,

@@ -2,6 +2,8 @@
 //! requests.
 
 use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use serde_json::Value;
@@ -115,9 +117,7 @@ fn nginx_is_loaded_over_tls() {
     );
     let config = site.folder.file("nginx.conf", config).display().to_string();
     let mut nginx = Process::start(Command::new("nginx").args(["-e", "stderr", "-c", &config]));
-    eventually("nginx listens", PATIENCE, || {
-        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
-    });
+    eventually("nginx listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
     check_loaded(&site, port);
     // It leaves with GOAWAY after a thousand requests.
     let flags = site.trusted("--http2 -n 3000 -c 2 --depth 8 --expect-length 10");
@@ -144,6 +144,60 @@ fn a_certificate_is_checked_unless_told_not_to() {
     assert!(code == Some(1) && err.contains("the port does not speak TLS"), "{code:?} {err}");
     let (_, code, err) = site.load("localhost", 1, "/", "--cacert /no/such.pem");
     assert!(code == Some(2) && err.contains("/no/such.pem"), "{code:?} {err}");
+}
+
+/// A proxy at a port: it makes tunnels to `port` for a user with a password.
+fn proxy(port: u16) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let serve = move |mut client: TcpStream| {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            client.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8_lossy(&head);
+        assert!(head.starts_with(&format!("CONNECT localhost:{port} HTTP/1.1\r\n")), "{head}");
+        if !head.contains("\r\nProxy-Authorization: Basic dG9tOnNlY3JldA==\r\n") {
+            return client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+        }
+        let mut server = TcpStream::connect(("127.0.0.1", port))?;
+        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")?;
+        let (mut up, mut down) = (client.try_clone()?, server.try_clone()?);
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut up, &mut down);
+            down.shutdown(Shutdown::Write)
+        });
+        std::io::copy(&mut server, &mut client)?;
+        client.shutdown(Shutdown::Write)
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            std::thread::spawn(move || serve(client));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_proxy_makes_tunnels_for_its_user() {
+    let site = Site::new();
+    let server = site.serve_tls(&[]);
+    let port = server.address.port();
+    let proxy = proxy(port);
+    let load = |user: &str, more: &str| {
+        let flags = format!("-n 200 -c 2 --expect-length 10 --proxy {user}@{proxy} {more}");
+        site.load("localhost", port, "/a", &site.trusted(&flags))
+    };
+    for more in ["", "--depth 4 --requests-per-connection 10", "--http2 --depth 4"] {
+        let (report, code, err) = load("tom:secret", more);
+        assert_eq!((code, &report["statuses"]["200"]), (Some(0), &200.into()), "{more}: {err}");
+        assert!(!report.to_string().contains("secret"), "{report}");
+    }
+    let (_, code, err) = load("tom:decret", "");
+    assert!(code == Some(1) && err.contains("`HTTP/1.1 407 Proxy Authentication"), "{err}");
+    assert!(!err.contains("cret") && err.contains("check the user of --proxy"), "{err}");
+    server.stop();
 }
 
 /// Lines that come back over TLS, from a server that others wrote.

@@ -7,6 +7,7 @@
 //! merged at the end. Only the first fault of a kind is put into words, so a broken server does
 //! not slow the generator that measures it.
 
+use crate::tunnel::NoTunnel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -41,6 +42,9 @@ pub enum FaultKind {
     /// Any other fault of TLS, mostly a handshake that failed.
     #[display("faults of TLS")]
     Tls,
+    /// The proxy makes no tunnel to the server.
+    #[display("tunnels refused by the proxy")]
+    Proxy,
     /// Any other error of a socket.
     #[display("other socket errors")]
     Socket,
@@ -126,7 +130,7 @@ impl Faults {
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Refused,
         Self::Reset,
         Self::ClosedEarly,
@@ -135,6 +139,7 @@ impl FaultKind {
         Self::NoDescriptors,
         Self::Certificate,
         Self::Tls,
+        Self::Proxy,
         Self::Socket,
         Self::GoAway,
         Self::Protocol,
@@ -146,6 +151,9 @@ impl FaultKind {
 
     /// The kind of a socket error.
     pub(crate) fn of(error: &io::Error) -> Self {
+        if error.get_ref().is_some_and(|why| why.is::<NoTunnel>()) {
+            return Self::Proxy;
+        }
         match error.get_ref().and_then(|why| why.downcast_ref()) {
             Some(rustls::Error::InvalidCertificate(_)) => return Self::Certificate,
             Some(_) => return Self::Tls,
@@ -192,6 +200,7 @@ impl FaultKind {
                  it by --insecure"
             }
             Self::Tls => "check that the server speaks TLS 1.2 or 1.3 at this port",
+            Self::Proxy => "check the user of --proxy, and whether it allows this host and port",
             Self::Socket => "see the error text of the kernel",
             Self::GoAway | Self::StreamReset => "check the server's log and limits",
             Self::Protocol => "check that the server speaks HTTP/2, or leave out --http2",

@@ -44,6 +44,7 @@ pub mod stop;
 pub mod tally;
 pub mod timeline;
 pub mod tls;
+mod tunnel;
 pub mod turns;
 mod watch;
 mod websocket;

@@ -2,7 +2,7 @@
 
 mod target;
 
-pub use target::{SCHEMES, Scheme, Target, Via};
+pub use target::{Proxy, SCHEMES, Scheme, Target, Via};
 
 use std::str::FromStr;
 

@@ -1,11 +1,12 @@
 //! The layers between a script and its socket, from the client's side: TLS (RFC 8446) with the
-//! servers that are believed, WebSocket (`websocket`), or one in the other.
+//! servers that are believed, WebSocket (`websocket`), or one in the other; TLS also in a `tunnel`.
 //!
 //! A connection never blocks. The driver hands it plaintext and buffers, as it does to a plain
 //! socket.
 
 use crate::Instant;
 use crate::parse::{Scheme, Target, Usage};
+use crate::tunnel::Tunnel;
 use crate::websocket::WebSocket;
 use meter::Histogram;
 use rustls::client::Resumption;
@@ -43,6 +44,7 @@ pub struct TlsOptions {
 pub struct Layers {
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     websocket: Option<WebSocket>,
+    tunnel: Option<Tunnel>,
 }
 
 /// One connection with its layers.
@@ -51,6 +53,8 @@ pub(crate) struct LayeredLink {
     fd: OwnedFd,
     tls: Option<ClientConnection>,
     websocket: Option<WebSocket>,
+    /// The tunnel that TLS waits for.
+    tunnel: Option<Tunnel>,
     /// When the kernel took the first bytes, because the server's had answered.
     connected: Option<Instant>,
     /// Whether the end of the handshake was noted.
@@ -80,7 +84,7 @@ impl Layers {
     pub fn of(target: &Target) -> Result<Option<Self>, Usage> {
         let websocket = target.websocket.map(|kind| WebSocket::new(kind, &target.authority));
         let Some(options) = &target.tls else {
-            return Ok(websocket.map(|it| Self { tls: None, websocket: Some(it) }));
+            return Ok(websocket.map(|it| Self { tls: None, websocket: Some(it), tunnel: None }));
         };
         let host = target.host();
         let name = ServerName::try_from(host.clone())
@@ -116,7 +120,8 @@ impl Layers {
             let name = if target.http2 { "h2" } else { "http/1.1" };
             config.alpn_protocols = vec![name.into()];
         }
-        Ok(Some(Self { tls: Some((Arc::new(config), name)), websocket }))
+        let tunnel = target.proxy.as_ref().map(|proxy| Tunnel::new(target, proxy));
+        Ok(Some(Self { tls: Some((Arc::new(config), name)), websocket, tunnel }))
     }
 
     /// A session of TLS, before its handshake.
@@ -130,7 +135,8 @@ impl Layers {
     /// Begins the layers of a connection that is being made.
     pub(crate) fn begin(&self, fd: OwnedFd) -> io::Result<LayeredLink> {
         let (tls, websocket) = (self.session()?, self.websocket.clone());
-        Ok(LayeredLink { fd, tls, websocket, connected: None, is_noted: false, end: None })
+        let tunnel = self.tunnel.clone();
+        Ok(LayeredLink { fd, tls, websocket, tunnel, connected: None, is_noted: false, end: None })
     }
 }
 
@@ -141,6 +147,7 @@ pub struct Stream {
     pub socket: TcpStream,
     tls: Option<ClientConnection>,
     websocket: Option<WebSocket>,
+    tunnel: Option<Tunnel>,
 }
 
 impl Stream {
@@ -156,7 +163,7 @@ impl Stream {
     pub(crate) fn layered(socket: TcpStream, layers: Option<&Layers>) -> io::Result<Self> {
         let Some(layers) = layers else { return Ok(socket.into()) };
         let (tls, websocket) = (layers.session()?, layers.websocket.clone());
-        Ok(Self { tls, websocket, ..socket.into() })
+        Ok(Self { tls, websocket, tunnel: layers.tunnel.clone(), ..socket.into() })
     }
 
     /// Makes the handshakes that are not made yet.
@@ -164,6 +171,9 @@ impl Stream {
     /// # Errors
     /// Those of the socket, of TLS and of WebSocket; `WouldBlock` after the socket's timeout.
     pub fn agree(&mut self) -> io::Result<()> {
+        if let Some(mut tunnel) = self.tunnel.take() {
+            tunnel.make(&self.socket)?;
+        }
         if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_handshaking()) {
             tls.complete_io(&mut self.socket)?;
         }
@@ -204,7 +214,7 @@ impl Stream {
 
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
-        Self { socket, tls: None, websocket: None }
+        Self { socket, tls: None, websocket: None, tunnel: None }
     }
 }
 
@@ -341,6 +351,12 @@ impl LayeredLink {
                 Some(_) => socket::recv(&self.fd, &mut *sealed)?,
                 None => socket::recv(&self.fd, &mut *buffer)?,
             };
+            let from = match &mut self.tunnel {
+                Some(tunnel) => tunnel.open(&sealed[..count])?,
+                None => Some(0),
+            };
+            let Some(from) = from else { continue };
+            self.tunnel = None;
             if count == 0 && self.is_agreeing() {
                 let why = "the server closed the connection during the handshake".to_owned();
                 return Err(fault(rustls::Error::General(why)));
@@ -348,7 +364,7 @@ impl LayeredLink {
                 return Ok(0);
             }
             let mut opened = match self.tls {
-                Some(_) => self.open(&sealed[..count], buffer),
+                Some(_) => self.open(&sealed[from..count], buffer),
                 None => count,
             };
             if let Some(websocket) = &mut self.websocket {
@@ -461,6 +477,12 @@ impl LayeredLink {
     }
 
     fn flush_records(&mut self) -> io::Result<()> {
+        if let Some(Tunnel { unsent, .. }) = &mut self.tunnel {
+            while !unsent.is_empty() {
+                unsent.drain(..socket::send(&self.fd, unsent)?);
+            }
+            return Ok(());
+        }
         while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
             tls.write_tls(&mut Socket(&self.fd))?;
         }
@@ -469,7 +491,10 @@ impl LayeredLink {
 
     /// Whether sealed bytes wait for room in the socket.
     pub(crate) fn wants_room(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.wants_write()) || self.has_frames()
+        match &self.tunnel {
+            Some(tunnel) => !tunnel.unsent.is_empty(),
+            None => self.tls.as_ref().is_some_and(|tls| tls.wants_write()) || self.has_frames(),
+        }
     }
 
     /// Whether frames wait that TLS could take.

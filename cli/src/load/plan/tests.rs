@@ -304,6 +304,15 @@ fn a_proxy_is_asked_for_whole_urls() {
     let asked = String::from_utf8_lossy(&asked);
     assert!(asked.starts_with("GET http://no.such.name/a HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains("\r\nHost: no.such.name\r\n"), "{asked}");
-    check_refused("https://no.such.name/ --proxy 127.0.0.1:3128", "expected --proxy with http://");
+    let known = plan("http://127.0.0.1/ --proxy tom:s@cret@127.0.0.1:3128");
+    let Workload::Http(options) = known.workload else { panic!("HTTP is spoken") };
+    let field = ("Proxy-Authorization".to_owned(), "Basic dG9tOnNAY3JldA==".to_owned());
+    assert_eq!(options.headers, [field]);
+    // In a tunnel the server gets no word for the proxy.
+    let tunnelled = plan("https://no.such.name/ --proxy tom:secret@127.0.0.1:3128 --insecure");
+    let Workload::Http(options) = tunnelled.workload else { panic!("HTTP is spoken") };
+    assert_eq!((options.prefix.as_str(), &options.headers[..]), ("", &[][..]));
+    check_refused("http://127.0.0.1/ --proxy secret@127.0.0.1:1", "no name or no colon");
     check_refused("http://127.0.0.1/ --proxy 127.0.0.1:1 --http2", "in HTTP/1.1");
+    check_refused("stock://127.0.0.1 --proxy 127.0.0.1:1", "another target over TLS");
 }

@@ -43,6 +43,13 @@ pub enum Via {
     Unix(PathBuf),
 }
 
+/// A proxy: it makes tunnels for TLS, and else is asked for whole URLs (RFC 9112 section 3.2.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    /// The value of `Proxy-Authorization`, if it wants one.
+    pub login: Option<String>,
+}
+
 /// A server to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -60,8 +67,8 @@ pub struct Target {
     pub address: SocketAddr,
     /// The socket in the file system to connect to, in place of the address.
     pub unix: Option<PathBuf>,
-    /// The address is that of a proxy, which is asked for whole URLs (RFC 9112 section 3.2.2).
-    pub is_proxied: bool,
+    /// The address is that of this proxy.
+    pub proxy: Option<Proxy>,
     /// The further addresses of the same name.
     pub spares: Vec<SocketAddr>,
     /// Further nodes that serve the same.
@@ -185,7 +192,7 @@ impl Target {
             websocket,
             address,
             unix,
-            is_proxied: false,
+            proxy: None,
             spares,
             others,
             authority,
@@ -225,23 +232,36 @@ impl Target {
         }
     }
 
-    /// Asks a proxy, whose address this target has, for whole URLs.
+    /// Goes through `proxy`, whose address this target has.
     ///
     /// # Errors
-    /// The target is no plain HTTP/1.1.
-    pub fn ask_proxy(&mut self) -> Result<(), Usage> {
-        self.is_proxied = self.scheme == Scheme::Http && self.tls.is_none() && !self.http2;
-        self.is_proxied.then_some(()).ok_or_else(|| {
-            Usage(format!(
-                "expected --proxy with http:// in HTTP/1.1, because a proxy passes the bytes of other \
-                 protocols on as they are, found {self}; leave it out"
-            ))
-        })
+    /// The target is neither plain HTTP/1.1 nor TLS.
+    pub fn ask_proxy(&mut self, proxy: Proxy) -> Result<(), Usage> {
+        let is_plain = self.scheme == Scheme::Http && !self.http2;
+        if !is_plain && self.tls.is_none() {
+            return Err(Usage(format!(
+                "expected --proxy with https:// or another target over TLS, or with http:// in \
+                 HTTP/1.1, found {self}; leave it out"
+            )));
+        }
+        self.proxy = Some(proxy);
+        Ok(())
     }
 
-    /// The origin before the path of a request, if a proxy is asked; else nothing.
+    /// The origin before the path of a request, if a proxy is asked for whole URLs; else nothing.
     pub fn prefix(&self) -> String {
-        if self.is_proxied { format!("http://{}", self.authority) } else { String::new() }
+        match self.proxy.is_some() && self.tls.is_none() {
+            true => format!("http://{}", self.authority),
+            false => String::new(),
+        }
+    }
+
+    /// Host and port of the first node.
+    pub(crate) fn authority_with_port(&self) -> String {
+        match (origin(&self.authority).1, port(self.scheme, self.tls.is_some())) {
+            (None, Some(port)) => format!("{}:{port}", self.authority),
+            _ => self.authority.clone(),
+        }
     }
 
     /// Checks certificates by `options`.

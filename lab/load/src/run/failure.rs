@@ -45,7 +45,7 @@ fn remedy(target: &str, error: &io::Error) -> String {
         }
         _ => {}
     }
-    use FaultKind::{Certificate, NoDescriptors, NoPorts, Refused, Tls};
+    use FaultKind::{Certificate, NoDescriptors, NoPorts, Proxy, Refused, Tls};
     match FaultKind::of(error) {
         Refused => {
             let service = match target.split_once("://") {
@@ -55,7 +55,7 @@ fn remedy(target: &str, error: &io::Error) -> String {
             };
             format!("start one, such as `roundhouse serve {service}`, or name its port")
         }
-        kind @ (NoPorts | NoDescriptors | Certificate | Tls) => kind.remedy().to_owned(),
+        kind @ (NoPorts | NoDescriptors | Certificate | Tls | Proxy) => kind.remedy().to_owned(),
         _ => "is it another protocol, another --framing, or stuck?".to_owned(),
     }
 }

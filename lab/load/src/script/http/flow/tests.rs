@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::faults::Faults;
+use crate::parse::Proxy;
 use crate::script::har;
 use std::path::Path;
 
@@ -267,7 +268,7 @@ fn a_recording_becomes_a_flow() {
 #[test]
 fn a_proxy_is_asked_for_the_whole_url_of_a_step() {
     let mut target: Target = "http://127.0.0.1:8".parse().expect("a target");
-    target.ask_proxy().expect("plain HTTP/1.1");
+    target.ask_proxy(Proxy::default()).expect("plain HTTP/1.1");
     let mut talk = Talk::of(Flows::parse(LOGIN, Path::new(""), &target, &[]).expect("flows"));
     let mut asked = Vec::new();
     talk.0.ask(0, 1, &mut asked);
