@@ -493,3 +493,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -190,7 +190,7 @@ impl Driver {
     }
 
     /// Encodes requests; the caller sends them.
-    fn append(&mut self, at: usize, count: u32, due: Instant, now: Instant) {
+    pub(super) fn append(&mut self, at: usize, count: u32, due: Instant, now: Instant) {
         let link = &mut self.links[at];
         self.script.ask(at, count, &mut link.unsent);
         link.asked(count, due, now);
