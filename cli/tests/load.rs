@@ -409,15 +409,51 @@ fn an_endless_file_is_refused() {
     }
 }
 
-/// The users of the example `todo` log in, create, read back and delete on each kind of engine. A
-/// wrong password and a server that forgets are errors of their steps.
+/// The flow of the example `todo`.
+const TODO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/roundhouse/examples/todo.toml");
+
+/// The counts of each kind of request.
+fn kinds(report: &Value, of: &str) -> Vec<u64> {
+    let list = report["kinds"].as_array().expect("a list").iter();
+    list.map(|kind| kind[of].as_u64().expect("a count")).collect()
+}
+
+/// The users of `todo` log in, list, create, read back and delete at `target`. A wrong password is
+/// an error of its step.
+#[track_caller]
+fn check_todo(target: &str) {
+    for model in ["-c 4 -n 200", "--sessions 100 -d 500ms --warmup 0s"] {
+        let (report, code) = load(target, &format!("--flow {TODO} {model}"));
+        assert!(report["check"]["ok"] == true && [0, 98].contains(&code), "{report}");
+        let counts = kinds(&report, "requests");
+        assert!(counts.len() == 5 && counts.is_sorted_by(|one, two| one >= two), "{report}");
+        assert!(model.starts_with("--") || counts.iter().sum::<u64>() == 200, "{report}");
+    }
+    let text = std::fs::read_to_string(TODO).expect("the flow of the example");
+    let (_folder, wrong) = Folder::with("wrong.toml", text.replace("\"sesame\"", "\"guess\""));
+    let (report, code) = load(target, &format!("--flow {} -c 2 -n 50", wrong.display()));
+    let error = "login: expected status 200 to 399, found 401";
+    assert_eq!((code, &report["kinds"][0]["error"]), (1, &error.into()), "{report}");
+    assert_eq!(kinds(&report, "wrong"), [50], "nothing comes after: {report}");
+}
+
+#[test]
+fn a_flow_asks_a_service_in_another_language() {
+    if !testkit::has("python3") {
+        return;
+    }
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/programs/todo.py");
+    let port = testkit::free_port();
+    let mut python = Process::start(Command::new("python3").args([program, &port.to_string()]));
+    eventually("it listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    check_todo(&format!("http://127.0.0.1:{port}"));
+    python.kill();
+}
+
+/// The same on each kind of engine; a server that forgets is an error of its steps.
 #[test]
 fn a_flow_names_the_step_that_fails() {
     let Some(todo) = testkit::example("todo") else { return };
-    let flow = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/roundhouse/examples/todo.toml");
-    let text = std::fs::read_to_string(flow).expect("the flow of the example");
-    let (_folder, wrong) = Folder::with("wrong.toml", text.replace("\"sesame\"", "\"guess\""));
-    let wrong = wrong.to_str().expect("text");
     let serve = |engine: &str, environment: &[(&str, &str)]| {
         let mut command = Command::new(&todo);
         command.args(["--port", "0", "--engine", engine]).envs(environment.iter().copied());
@@ -425,27 +461,13 @@ fn a_flow_names_the_step_that_fails() {
         let target = format!("http://{}", server.address);
         (server, target)
     };
-    let kinds = |report: &Value, of: &str| -> Vec<u64> {
-        let list = report["kinds"].as_array().expect("a list").iter();
-        list.map(|kind| kind[of].as_u64().expect("a count")).collect()
-    };
     let engines = ["epoll", "uring", "thread"];
     for engine in engines.into_iter().filter(|engine| *engine != "uring" || testkit::has_uring()) {
         let (server, target) = serve(engine, &[]);
-        for model in ["-c 4 -n 200", "--sessions 100 -d 500ms --warmup 0s"] {
-            let (report, code) = load(&target, &format!("--flow {flow} {model}"));
-            assert!(report["check"]["ok"] == true && [0, 98].contains(&code), "{engine}: {report}");
-            let counts = kinds(&report, "requests");
-            assert!(counts.len() == 5 && counts.is_sorted_by(|one, two| one >= two), "{report}");
-            assert!(model.starts_with("--") || counts.iter().sum::<u64>() == 200, "{report}");
-        }
-        let (report, code) = load(&target, &format!("--flow {wrong} -c 2 -n 50"));
-        let error = "login: expected status 200 to 399, found 401";
-        assert_eq!((code, &report["kinds"][0]["error"]), (1, &error.into()), "{engine}: {report}");
-        assert_eq!(kinds(&report, "wrong"), [50], "nothing comes after: {report}");
+        check_todo(&target);
         server.stop();
         let (server, target) = serve(engine, &[("FORGET", "1")]);
-        let (report, code) = load(&target, &format!("--flow {flow} -c 1 -n 10"));
+        let (report, code) = load(&target, &format!("--flow {TODO} -c 1 -n 10"));
         let error = "read: expected status 200 to 399, found 404";
         assert_eq!((code, &report["kinds"][3]["error"]), (1, &error.into()), "{engine}: {report}");
         assert_eq!(kinds(&report, "wrong"), [0, 0, 0, 2, 2], "{report}");
