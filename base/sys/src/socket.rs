@@ -32,6 +32,8 @@ pub struct ListenOptions {
     pub backlog: u32,
     /// Allow several listeners on one address; the kernel distributes connections by a hash.
     pub reuse_port: bool,
+    /// A listener of IPv6 takes no clients of IPv4 (`IPV6_V6ONLY`).
+    pub v6_only: bool,
     /// Send small segments at once (`TCP_NODELAY`); accepted sockets inherit it.
     pub nodelay: bool,
     /// Accept fails with `WouldBlock` instead of waiting. Accepted sockets do not inherit it.
@@ -49,8 +51,9 @@ pub struct ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        let (reuse_port, keepalive, unsent_max) = (false, None, None);
-        Self { backlog: 4096, reuse_port, nodelay: true, nonblocking: true, keepalive, unsent_max }
+        let (nodelay, nonblocking) = (true, true);
+        let (reuse_port, v6_only, keepalive, unsent_max) = (false, false, None, None);
+        Self { backlog: 4096, reuse_port, v6_only, nodelay, nonblocking, keepalive, unsent_max }
     }
 }
 
@@ -67,6 +70,9 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     socket.set_reuse_address(true)?;
     if options.reuse_port {
         socket.set_reuse_port(true)?;
+    }
+    if options.v6_only {
+        socket.set_only_v6(true)?;
     }
     set_inherited(&socket, options)?;
     socket.set_nonblocking(options.nonblocking)?;

@@ -12,6 +12,7 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 const BLOCKING: ListenOptions = ListenOptions {
     backlog: 16,
     reuse_port: false,
+    v6_only: false,
     nodelay: true,
     nonblocking: false,
     keepalive: None,

@@ -86,7 +86,7 @@ groups! { $
         drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
         handover: who_is_inside_stays;
         web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system,
-            a_half_closed_client_waits_for_free;
+            several_addresses, a_half_closed_client_waits_for_free;
         slow: a_half_closed_reader_waits_for_free;
         unheard: a_reader_that_pauses_stops_nothing;
         status: counts_agree_with_what_was_served;

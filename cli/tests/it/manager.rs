@@ -26,20 +26,25 @@ fn hears(manager: &UnixDatagram, lines: &[&str]) {
     panic!("expected {lines:?} of the server, found only signs of life");
 }
 
-/// Two servers in sequence and a hand-over use one listener; a client between them waits.
+/// Two servers in sequence and a hand-over use two listeners; a client between them waits.
 pub fn a_lent_listener(arm: &Arm) {
     let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let data = folder.file("stock.txt", "1 100 20\n");
     let place = folder.path().join("notify");
     let manager = UnixDatagram::bind(&place).expect("a socket");
     manager.set_read_timeout(Some(PATIENCE)).expect("a limit");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it listens");
-    inherit::set_inheritable(&listener, true).expect("our own descriptor");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let also = other.local_addr().expect("it listens");
+    for lent in [&listener, &other] {
+        inherit::set_inheritable(lent, true).expect("our own descriptor");
+    }
     let script = format!(
-        "exec 3<&{}-; export LISTEN_FDS=1 LISTEN_PID=$$ WATCHDOG_PID=$$ WATCHDOG_USEC=500000 \
+        "exec 3<&{}- 4<&{}-; export LISTEN_FDS=2 LISTEN_PID=$$ WATCHDOG_PID=$$ WATCHDOG_USEC=500000 \
          NOTIFY_SOCKET={}; exec \"$@\"",
         listener.as_raw_fd(),
+        other.as_raw_fd(),
         place.display()
     );
     let mut waiting = Client::new(address);
@@ -57,6 +62,7 @@ pub fn a_lent_listener(arm: &Arm) {
         hears(&manager, &["READY=1", &is_main(server.pid)]);
         hears(&manager, &["WATCHDOG=1"]);
         assert_eq!(server.ask("buy 1 1"), "[buy] success");
+        assert_eq!(Client::new(also).ask("buy 1 1"), "[buy] success");
         server.stop().says("stopped after");
         waiting = Client::new(address);
     }

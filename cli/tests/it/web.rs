@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use sys::signal::Signal;
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, skip};
@@ -307,6 +310,47 @@ pub fn a_socket_in_the_file_system(arm: &Arm) {
     let log = std::fs::read_to_string(log).expect("the log");
     assert_eq!(log.lines().filter(|line| line.starts_with("192.0.2.7 - ")).count(), 3, "{log}");
 }
+
+/// Several addresses at once, before and after a hand-over; all clients are served, and all names
+/// are told.
+pub fn several_addresses(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let path = folder.path().join("socket");
+    let host = format!("unix:{}", path.display());
+    let more = ["--listen", "127.0.0.2:0", "--listen", &host, "--upgradable"];
+    let plan = Plan::new(arm, "http").with(&[root.as_str()]).with(&more);
+    if arm.flags.contains("--accept exclusive") {
+        plan.fail().says("--accept exclusive is refused with 3 listeners");
+        return;
+    }
+    let (mut server, ready) = plan.announce();
+    let also = &ready["also"];
+    let second: SocketAddr = also[0].as_str().expect("text").parse().expect("an address");
+    assert_eq!((second.ip().to_string().as_str(), &also[1]), ("127.0.0.2", &host.clone().into()));
+    let request = get("/a.txt", "Connection: close\r\n");
+    let ask = |server: &Server| {
+        for _ in 0..3 {
+            for mut client in [server.client(), Client::new(second)] {
+                client.send(&request);
+                assert!(client.rest().ends_with(b"\r\n\r\n0123456789"));
+            }
+            let mut client = UnixStream::connect(&path).expect("a server");
+            client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            client.write_all(request.as_bytes()).expect("it listens");
+            let mut heard = Vec::new();
+            client.read_to_end(&mut heard).expect("a reply");
+            assert!(heard.ends_with(b"\r\n\r\n0123456789"), "{}", undated(&heard));
+        }
+    };
+    ask(&server);
+    server.signal(Signal::USR2);
+    assert_eq!(server.succeeded(), Some(0), "{}", server.err());
+    ask(&server);
+    server.stop();
+    assert!(!path.exists(), "the socket is removed");
+}
+
 
 /// The operator's rules: fields, lifetimes, origins, a redirection, a fallback, from flags and a
 /// file; and an address by its name.

@@ -12,16 +12,19 @@ pub mod lent;
 mod listen;
 mod lock;
 mod pass;
+pub mod set;
 mod shared;
 pub mod source;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 use memory::Board;
 use seam::WorkerId;
 
-use self::listen::{listen, listeners_of};
+use self::listen::{Group, check_several, listen, listeners_of, sleeps};
+use self::set::{ListenerSet, WorkerListener};
 use self::source::AcceptSource;
 use crate::address::{Address, SocketFile};
 use crate::axes::{Accept, Container, Wait};
@@ -33,11 +36,16 @@ use crate::shape::Shape;
 /// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
-    pub listening: Address,
-    /// The listener's file, if it is in the file system.
-    pub file: Option<SocketFile>,
-    /// The listener belongs to a service manager, which goes on listening when this server ends.
+    /// The number of sockets of each address.
+    counts: Vec<usize>,
+    /// In the order of the flags or of the service manager; at least one.
+    pub addresses: Vec<Address>,
+    /// The files of those in the file system.
+    pub files: Vec<SocketFile>,
+    /// They belong to a service manager, which goes on listening when this server ends.
     pub is_lent: bool,
+    /// If there are several addresses: the sockets of each worker as one, or of all workers.
+    sets: Vec<ListenerSet>,
     means: Means,
 }
 
@@ -51,42 +59,63 @@ enum Means {
 }
 
 impl Listeners {
-    /// Listens on `address`, or on the listeners that a predecessor or a service manager has passed
-    /// to this process.
+    /// Listens on `addresses`, or on the listeners that a predecessor or a service manager has
+    /// passed to this process.
     pub fn open(
-        address: &Address,
+        addresses: &[Address],
         shape: &Shape,
         handover: Option<&Handover>,
-        lent: Option<OwnedFd>,
+        lent: Vec<OwnedFd>,
     ) -> Result<Listeners, Fault> {
-        let is_lent = lent.is_some() || (handover.is_some() && lent::is_lent());
-        let (sockets, listening) = match (handover, lent) {
-            (Some(handover), _) => inherit(handover, address, shape).map_err(Fault::Handover)?,
-            (None, Some(listener)) => lent::adopt(listener, shape)
-                .map_err(|error| Fault::Listen(address.clone(), error))?,
-            (None, None) => listen(address, shape)?,
+        let is_lent = !lent.is_empty() || (handover.is_some() && lent::is_lent());
+        let groups = match handover {
+            Some(handover) => inherit(handover, addresses, shape).map_err(Fault::Handover)?,
+            None if lent.is_empty() => listen(addresses, shape)?,
+            None => lent::adopt(lent, shape)
+                .map_err(|error| Fault::Listen(addresses[0].clone(), error))?,
         };
-        let file = match &listening {
-            Address::Unix(path, _) if !is_lent => Some(SocketFile::of(path).map_err(Fault::Wait)?),
+        check_several(groups.len(), shape)?;
+        let path = |group: &Group| match &group.1 {
+            Address::Unix(path, _) if !is_lent => Some(path.clone()),
             _ => None,
         };
-        let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
-        Ok(Listeners { file, is_lent, ..listeners })
+        let paths: Vec<PathBuf> = groups.iter().filter_map(path).collect();
+        let files = paths.iter().map(|path| SocketFile::of(path)).collect::<io::Result<_>>();
+        let files = files.map_err(Fault::Wait)?;
+        let listeners = Listeners::of(groups, shape, false).map_err(Fault::Wait)?;
+        Ok(Listeners { files, is_lent, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
     /// its own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
-        let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Listeners::of(sockets, self.listening.clone(), shape, true)
+        let mut sockets = self.sockets.iter().map(OwnedFd::try_clone);
+        let groups = self.counts.iter().zip(&self.addresses).map(|(count, address)| {
+            let own = sockets.by_ref().take(*count).collect::<io::Result<_>>()?;
+            Ok((own, address.clone()))
+        });
+        let groups = groups.collect::<io::Result<_>>()?;
+        Listeners::of(groups, shape, true)
     }
 
-    fn of(
-        sockets: Vec<OwnedFd>,
-        listening: Address,
-        shape: &Shape,
-        is_within: bool,
-    ) -> io::Result<Listeners> {
+    fn of(groups: Vec<Group>, shape: &Shape, is_within: bool) -> io::Result<Listeners> {
+        let (mut sockets, mut counts, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        for (own, address) in groups {
+            counts.push(own.len());
+            sockets.extend(own);
+            addresses.push(address);
+        }
+        let mut sets = Vec::new();
+        if addresses.len() > 1 {
+            for worker in 0..counts.iter().copied().max().unwrap_or(1) {
+                let mut from = 0;
+                let members = counts.iter().map(|count| {
+                    from += count;
+                    from - count + worker % count
+                });
+                sets.push(ListenerSet::new(&sockets, members, sleeps(shape))?);
+            }
+        }
         let means = match shape.accept {
             Accept::Shared | Accept::Reuseport => Means::Nothing,
             Accept::Exclusive => Means::Exclusive,
@@ -98,12 +127,21 @@ impl Listeners {
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        Ok(Listeners { sockets, listening, file: None, is_lent: false, means })
+        let (files, is_lent) = (Vec::new(), false);
+        Ok(Listeners { sockets, counts, addresses, files, is_lent, sets, means })
+    }
+
+    /// The listener of a worker.
+    pub fn of_worker(&self, index: usize) -> WorkerListener<'_> {
+        match &self.sets[..] {
+            [] => WorkerListener::One(self.sockets[index % self.sockets.len()].as_fd()),
+            sets => WorkerListener::Several(&sets[index % sets.len()], &self.sockets),
+        }
     }
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.
     pub fn first(&self) -> impl AcceptSource + '_ {
-        shared::Listener(self.sockets[0].as_fd())
+        shared::Listener(self.of_worker(0))
     }
 
     /// The accept source of a worker.
@@ -114,7 +152,7 @@ impl Listeners {
         board: &'h Board,
     ) -> Box<dyn AcceptSource + 'h> {
         let Member { first, index, workers } = member;
-        let listener = self.sockets[index % self.sockets.len()].as_fd();
+        let listener = self.of_worker(index);
         // The acceptor's slot follows that of the last worker.
         let acceptor = board.slot(first + workers);
         match &self.means {
@@ -146,21 +184,26 @@ impl Listeners {
 }
 
 /// The listeners of the predecessor.
-fn inherit(
-    handover: &Handover,
-    address: &Address,
-    shape: &Shape,
-) -> io::Result<(Vec<OwnedFd>, Address)> {
+fn inherit(handover: &Handover, addresses: &[Address], shape: &Shape) -> io::Result<Vec<Group>> {
     let listeners = handover.listeners()?;
-    let each = listeners_of(address, shape);
-    let is_shared = lent::is_lent() && listeners.len() == 1;
-    if listeners.len() != each && !is_shared {
-        // A queue that no worker accepts from would strand its connections.
-        return Err(io::Error::other(format!(
-            "expected {each} listeners for this shape, found {}: keep --workers and --accept",
-            listeners.len()
-        )));
+    let mut counts: Vec<usize> = addresses.iter().map(|it| listeners_of(it, shape)).collect();
+    let wanted: usize = counts.iter().sum();
+    if listeners.len() != wanted {
+        if !lent::is_lent() {
+            // A queue that no worker accepts from would strand its connections.
+            return Err(io::Error::other(format!(
+                "expected {wanted} listeners for this shape, found {}: keep --workers, --accept and \
+                 --listen",
+                listeners.len()
+            )));
+        }
+        counts = vec![1; listeners.len()];
     }
-    let address = lent::address_of(&listeners[0])?;
-    Ok((listeners, address))
+    let mut listeners = listeners.into_iter();
+    let groups = counts.iter().map(|count| {
+        let own: Vec<OwnedFd> = listeners.by_ref().take(*count).collect();
+        let address = lent::address_of(&own[0])?;
+        Ok((own, address))
+    });
+    groups.collect()
 }

@@ -6,7 +6,6 @@ pub mod processes;
 pub mod threads;
 
 use std::cell::Cell;
-use std::os::fd::AsFd;
 
 use seam::{Effects, WorkerId};
 use sys::signal;
@@ -87,7 +86,7 @@ fn context<'a>(
         is_first: false,
         is_visit: false,
         board,
-        listener: listeners.sockets[member.index % listeners.sockets.len()].as_fd(),
+        listener: listeners.of_worker(member.index),
         accept_source,
         stop,
         bell,

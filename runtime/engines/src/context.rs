@@ -22,7 +22,6 @@ mod pooled;
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use language::eprintln;
@@ -32,6 +31,7 @@ use sys::eventfd::EventFd;
 use sys::socket;
 
 use self::carrier::Governed;
+use crate::accept::set::WorkerListener;
 use crate::accept::source::AcceptSource;
 use crate::admin::Renew;
 use crate::erased::ErasedService;
@@ -48,7 +48,7 @@ pub struct WorkerContext<'a> {
     /// The worker calls the service's tick.
     pub is_first: bool,
     pub board: &'a Board,
-    pub listener: BorrowedFd<'a>,
+    pub listener: WorkerListener<'a>,
     /// The source of this worker's connections.
     pub accept_source: &'a dyn AcceptSource,
     /// Readable from the moment the server leaves [`Phase::Ready`].

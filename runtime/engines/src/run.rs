@@ -23,7 +23,7 @@ use crate::handover::Epoch;
 use crate::server::{Host, Report, Server, Started, StateStore};
 use crate::shape::{SLOTS, Shape};
 use crate::supervise::{SIGNALS, supervise};
-use crate::tactics::Rings;
+use crate::tactics::{AcceptBy, Rings};
 use crate::wait;
 
 /// Serves until the server is stopped.
@@ -58,8 +58,7 @@ fn start(
     check(service, host, shape)?;
     let mut shape = shape.clone();
     shape.knobs.tactics = shape.tactics();
-    let shape = &shape;
-    let rings = probe(shape)?;
+    let mut rings = probe(&shape)?;
     if host.signals {
         // Workers inherit the blocked signals, so only the supervisor receives them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
@@ -67,10 +66,16 @@ fn start(
     let _ = sys::limits::raise_open_files(u64::MAX);
     // Only a server that owns its process may take what was passed to the process.
     let lent = match host.signals && host.handover.is_none() {
-        true => lent::lent().map_err(|error| Fault::Listen(host.address.clone(), error))?,
-        false => None,
+        true => lent::lent().map_err(|error| Fault::Listen(host.addresses[0].clone(), error))?,
+        false => Vec::new(),
     };
-    let listeners = Listeners::open(&host.address, shape, host.handover, lent)?;
+    let listeners = Listeners::open(&host.addresses, &shape, host.handover, lent)?;
+    if listeners.addresses.len() > 1 {
+        // An accept of a ring names one listener; a poll watches a set of them.
+        shape.knobs.tactics.accept = Some(AcceptBy::Poll);
+        rings = rings.map(|rings| Rings { tactics: shape.knobs.tactics, ..rings });
+    }
+    let shape = &shape;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
@@ -92,8 +97,9 @@ fn start(
         extra,
     };
     common.put_in_force(&shape.knobs);
-    let mut announce =
-        || ready(&Started { listening: listeners.listening.clone(), rings: rings.clone() });
+    let (listening, also) = (listeners.addresses[0].clone(), listeners.addresses[1..].to_vec());
+    let started = Started { listening, also, rings };
+    let mut announce = || ready(&started);
     if shape.container.is_processes() {
         let mut crew = Processes::new(&common).map_err(Fault::Wait)?;
         return supervise(&common, &mut crew, store, admin, &mut announce);

@@ -31,8 +31,8 @@ pub struct Server<'a, S: Service> {
 pub struct Host<'a> {
     /// The files that sessions send.
     pub assets: &'a Assets,
-    /// The address to listen on.
-    pub address: Address,
+    /// The addresses to listen on; at least one.
+    pub addresses: Vec<Address>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
     /// Print what sessions note (stderr).
@@ -130,8 +130,18 @@ impl<T> StateStore<T> for NoStateStore {}
 pub struct Started {
     /// The address that peers connect to.
     pub listening: Address,
+    /// Further addresses.
+    pub also: Vec<Address>,
     /// The settings of the rings in force, where there are rings.
     pub rings: Option<Rings>,
+}
+
+impl Started {
+    /// All addresses, for a person.
+    pub fn places(&self) -> String {
+        let all = std::iter::once(&self.listening).chain(&self.also);
+        all.map(Address::to_string).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The way in which the server ended.

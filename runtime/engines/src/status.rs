@@ -28,6 +28,9 @@ pub struct Sample {
     pub shape: ShapeFacts,
     /// The address that peers connect to.
     pub listening: String,
+    /// Further addresses.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// The limits in force.
     pub limits: Limits,
     /// Sums over all workers since the start.

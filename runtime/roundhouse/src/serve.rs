@@ -390,7 +390,7 @@ impl<S: Service + Send + 'static> Server<S> {
             .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
         let host = Host {
             assets: &Assets::default(),
-            address: address.into(),
+            addresses: vec![address.into()],
             extra: None,
             verbose: false,
             timer: false,

@@ -40,13 +40,16 @@ pub struct ServerArgs {
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS", alias = "ip-address")]
     #[arg(help_heading = NO_HEADING)]
     host: Host,
-    /// Permissions of the socket of --host unix:PATH, in octal, such as 660 [default: the umask's]
+    /// Permissions of the sockets of unix:PATH, in octal, such as 660 [default: the umask's]
     #[arg(long, value_name = "MODE", value_parser = octal, hide_short_help = true)]
     #[arg(help_heading = NO_HEADING)]
     socket_mode: Option<u32>,
     /// The port to listen on; 0 picks one
     #[arg(long, short, value_name = "PORT", alias = "server-port", help_heading = NO_HEADING)]
     pub port: Option<u16>,
+    /// Listen here too: ADDRESS:PORT, such as [::]:80, or unix:PATH; may be repeated
+    #[arg(long, value_name = "ADDRESS", value_parser = listener, help_heading = NO_HEADING)]
+    listen: Vec<Address>,
     #[command(flatten)]
     _config: ConfigArg,
     #[command(flatten)]
@@ -171,6 +174,19 @@ fn octal(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("expected permissions in octal, such as 660, found `{text}`"))
 }
 
+/// The value of `--listen`.
+fn listener(text: &str) -> Result<Address, String> {
+    if text.starts_with("unix:") {
+        let Host::Unix(path) = text.parse()? else { unreachable!("a path follows `unix:`") };
+        return Ok(Address::Unix(path, None));
+    }
+    let parsed = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let (host, port) = parsed.ok_or_else(|| {
+        format!("expected ADDRESS:PORT, such as [::]:80, or unix:PATH, found `{text}`")
+    })?;
+    Ok(SocketAddr::new(named(host)?, port).into())
+}
+
 /// The address that `text` is or names.
 fn named(text: &str) -> Result<IpAddr, String> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
@@ -221,12 +237,25 @@ impl ServerArgs {
         found.map_or(Ok(()), |(_, flag)| Err(Refused(format!("{flag} is refused: {why}"))))
     }
 
-    /// The address to listen on; `port` is the default.
-    pub(crate) fn address(&self, port: u16) -> Address {
-        match &self.host {
+    /// The addresses to listen on; `port` is the default of the first.
+    pub(crate) fn addresses(&self, port: u16) -> Vec<Address> {
+        let first = match &self.host {
             Host::Net(host) => SocketAddr::new(*host, self.port.unwrap_or(port)).into(),
-            Host::Unix(path) => Address::Unix(path.clone(), self.socket_mode),
-        }
+            Host::Unix(path) => Address::Unix(path.clone(), None),
+        };
+        let with_mode = |address| match address {
+            Address::Unix(path, _) => Address::Unix(path, self.socket_mode),
+            net => net,
+        };
+        std::iter::once(first).chain(self.listen.iter().cloned()).map(with_mode).collect()
+    }
+
+    /// The paths of those in the file system.
+    pub(crate) fn socket_paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.addresses(0).into_iter().filter_map(|address| match address {
+            Address::Unix(path, _) => Some(path),
+            Address::Net(_) => None,
+        })
     }
 
     /// The point of the space that the flags name.
@@ -234,8 +263,8 @@ impl ServerArgs {
     /// # Errors
     /// A name that is none, or a combination that cannot be.
     pub fn shape(&self) -> Result<Shape, Refused> {
-        if self.socket_mode.is_some() && matches!(self.host, Host::Net(_)) {
-            return Err(Refused("--socket-mode needs --host unix:PATH".to_owned()));
+        if self.socket_mode.is_some() && self.socket_paths().next().is_none() {
+            return Err(Refused("--socket-mode needs --host or --listen unix:PATH".to_owned()));
         }
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let engine = match self.engine.as_str() {

@@ -131,7 +131,7 @@ impl ServerArgs {
         let control = Control::new()?;
         let host = Host {
             assets: instance.assets,
-            address: self.address(instance.port),
+            addresses: self.addresses(instance.port),
             extra,
             verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,
@@ -160,7 +160,7 @@ impl ServerArgs {
             };
             print_address(stdout.as_ref(), &line);
             if let Some(manager) = &manager {
-                manager.ready(&format!("{} on {}", instance.name, ready.listening));
+                manager.ready(&format!("{} on {}", instance.name, ready.places()));
             }
         };
         let mut reloader = Reloader::new(shape, instance.grammar, std::env::args_os().collect())?;
@@ -205,6 +205,7 @@ fn announcement(
 ) -> String {
     let mut line = serde_json::json!({
         "listening": ready.listening.to_string(),
+        "also": ready.also.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "service": service,
         "engine": shape.name(),
         "container": shape.container.to_string(),

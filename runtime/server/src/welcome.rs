@@ -11,7 +11,7 @@ pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Star
     let workers =
         if shape.workers == 1 { "1 worker" } else { &format!("{} workers", shape.workers) };
     let pid = std::process::id();
-    let mut text = format!("{service} on {}: {engine}, {workers}, pid {pid}\n", ready.listening);
+    let mut text = format!("{service} on {}: {engine}, {workers}, pid {pid}\n", ready.places());
     if is_quiet() {
         return language::tr(&text).into_owned();
     }
@@ -43,7 +43,7 @@ mod tests {
                 "http",
                 &["open http://{at}/"],
                 &shape,
-                &Started { listening, rings: None },
+                &Started { listening, also: Vec::new(), rings: None },
             );
             assert!(text.contains(expected) && text.contains("epoll, 1 worker, pid"), "{text}");
             assert!(text.lines().all(|line| line.len() <= 80), "{text}");

@@ -33,7 +33,7 @@ pub(crate) fn server<'a, S: Service>(
 ) -> Server<'a, S> {
     let host = Host {
         assets,
-        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
         extra: None,
         verbose: false,
         timer: false,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, Slot, SlotState};
 
-use super::source::{Arrival, accept};
+use super::source::Arrival;
 use super::{Listeners, Means};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
@@ -30,7 +30,7 @@ pub fn serve(
         context.turn(now);
         context.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
-        match admission.sort(accept(context.listener, false), now, context.slot()) {
+        match admission.sort(context.listener.accept(false), now, context.slot()) {
             Attempt::Taken(arrival) => {
                 acceptor.deliver(chosen, arrival);
                 accepted += 1;

@@ -9,16 +9,17 @@ use std::os::fd::BorrowedFd;
 
 use sys::ready::Interest;
 
-use super::source::{AcceptSource, Arrival, accept};
+use super::set::WorkerListener;
+use super::source::{AcceptSource, Arrival};
 
 /// Connections after which a loop registers again.
 const RENEW_AFTER: u32 = 16;
 
-pub struct Listener<'h>(pub BorrowedFd<'h>);
+pub struct Listener<'h>(pub WorkerListener<'h>);
 
 impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.0
+        self.0.fd()
     }
 
     fn interest(&self) -> Interest {
@@ -30,6 +31,6 @@ impl AcceptSource for Listener<'_> {
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
-        accept(self.0, !wait)
+        self.0.accept(!wait)
     }
 }

@@ -8,7 +8,7 @@ use language::info;
 use sys::socket::{self, ListenOptions};
 
 use crate::address::Address;
-use crate::axes::{Accept, Wait};
+use crate::axes::{Accept, Refused, Wait};
 use crate::fault::Fault;
 use crate::limits::WAIT;
 use crate::shape::Shape;
@@ -19,23 +19,44 @@ pub fn listeners_of(address: &Address, shape: &Shape) -> usize {
     if own { shape.workers } else { 1 }
 }
 
-/// Whether the workers that accept sleep in accept(2) itself.
-fn blocks(shape: &Shape) -> bool {
+/// The listening sockets of an address.
+pub type Group = (Vec<OwnedFd>, Address);
+
+/// Whether the workers that accept sleep in a call until a connection comes.
+pub fn sleeps(shape: &Shape) -> bool {
     match shape.accept {
         Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
         // Where each connection has a worker, the supervisor accepts, and waits in poll(2) instead.
         _ if shape.container.is_per_connection() => false,
-        _ => matches!(shape.wait, Wait::Blocking | Wait::Uring | Wait::Port),
+        _ => shape.wait == Wait::Blocking,
     }
 }
 
-/// The options of `each` listeners of a shape.
-pub fn options(shape: &Shape, each: usize) -> ListenOptions {
+/// Whether workers, or rings for them, sleep in accept(2) itself, which names one listener.
+fn blocks(shape: &Shape) -> bool {
+    sleeps(shape) || matches!(shape.wait, Wait::Uring | Wait::Port)
+}
+
+/// Refuses more than one address where the way of accepting is a property of one listener.
+pub fn check_several(count: usize, shape: &Shape) -> Result<(), Fault> {
+    if count > 1 && shape.accept == Accept::Exclusive {
+        return Err(Fault::Refused(Refused(format!(
+            "--accept exclusive is refused with {count} listeners: the kernel wakes one loop for a \
+             socket, not for a set of them (EPOLLEXCLUSIVE); say --accept shared or --accept \
+             reuseport"
+        ))));
+    }
+    Ok(())
+}
+
+/// The options of a listener of a shape; `is_one` of several that the workers watch as a set.
+pub fn options(shape: &Shape, is_one: bool) -> ListenOptions {
     ListenOptions {
         backlog: shape.knobs.limits.backlog,
-        reuse_port: each > 1,
+        reuse_port: false,
+        v6_only: false,
         nodelay: shape.knobs.limits.nodelay,
-        nonblocking: !blocks(shape),
+        nonblocking: is_one || !blocks(shape),
         keepalive: Some(shape.knobs.limits.keepalive).filter(|silence| !silence.is_zero()),
         unsent_max: Some(shape.knobs.limits.unsent_max).filter(|bytes| *bytes > 0),
     }
@@ -53,15 +74,29 @@ pub fn set_waits(listener: &OwnedFd, shape: &Shape) -> io::Result<()> {
     Ok(())
 }
 
-/// One listening socket, or one for each worker on the same port.
-pub fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
+/// For each address one listening socket, or one for each worker on the same port.
+pub fn listen(addresses: &[Address], shape: &Shape) -> Result<Vec<Group>, Fault> {
+    let is_one = addresses.len() > 1;
+    // An address of IPv6 takes the clients of IPv4 too, unless another one does.
+    let is_net4 = |port: u16| {
+        let mut all = addresses.iter().filter_map(Address::net);
+        all.any(|it| it.is_ipv4() && it.port() == port)
+    };
+    let group = |address: &Address| {
+        let v6_only = address.net().is_some_and(|it| it.is_ipv6() && is_net4(it.port()));
+        let options = ListenOptions { v6_only, ..options(shape, is_one) };
+        listen_on(address, shape, &options)
+    };
+    addresses.iter().map(group).collect()
+}
+
+fn listen_on(address: &Address, shape: &Shape, options: &ListenOptions) -> Result<Group, Fault> {
     let each = listeners_of(address, shape);
-    let options = options(shape, each);
     let mut address = address.clone();
     let mut listeners = Vec::with_capacity(each);
-    let alone = ListenOptions { reuse_port: false, ..options };
-    let taken = |it: SocketAddr| it.port() != 0 && socket::listen(it, &alone).is_err();
-    let is_shared = options.reuse_port && address.net().is_some_and(taken);
+    let taken = |it: SocketAddr| it.port() != 0 && socket::listen(it, options).is_err();
+    let is_shared = each > 1 && address.net().is_some_and(taken);
+    let options = ListenOptions { reuse_port: each > 1, ..*options };
     for _ in 0..each {
         let fault = |error| Fault::Listen(address.clone(), error);
         let listener = match &address {

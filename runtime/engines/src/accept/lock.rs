@@ -10,7 +10,8 @@ use std::os::fd::BorrowedFd;
 use memory::{Board, Lock, Padded, Region};
 use seam::{Share, WorkerId};
 
-use super::source::{AcceptSource, Arrival, accept};
+use super::set::WorkerListener;
+use super::source::{AcceptSource, Arrival};
 use crate::shape::Shape;
 
 /// The lock in memory that all workers share.
@@ -32,7 +33,7 @@ impl Shared {
 
     pub fn accept_source<'h>(
         &'h self,
-        listener: BorrowedFd<'h>,
+        listener: WorkerListener<'h>,
         me: WorkerId,
         board: &'h Board,
     ) -> Listener<'h> {
@@ -45,7 +46,7 @@ impl Shared {
 }
 
 pub struct Listener<'h> {
-    listener: BorrowedFd<'h>,
+    listener: WorkerListener<'h>,
     lock: &'h Lock,
     me: WorkerId,
     board: &'h Board,
@@ -53,7 +54,7 @@ pub struct Listener<'h> {
 
 impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.listener
+        self.listener.fd()
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
@@ -62,6 +63,6 @@ impl AcceptSource for Listener<'_> {
             // The server began to leave while we waited for the lock.
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        accept(self.listener, !wait)
+        self.listener.accept(!wait)
     }
 }

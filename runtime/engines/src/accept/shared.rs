@@ -7,17 +7,18 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::source::{AcceptSource, Arrival, accept};
+use super::set::WorkerListener;
+use super::source::{AcceptSource, Arrival};
 
-pub struct Listener<'h>(pub BorrowedFd<'h>);
+pub struct Listener<'h>(pub WorkerListener<'h>);
 
 impl AcceptSource for Listener<'_> {
     fn fd(&self) -> BorrowedFd<'_> {
-        self.0
+        self.0.fd()
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         // The listener blocks, up to its timeout, exactly where workers wait in it.
-        accept(self.0, !wait)
+        self.0.accept(!wait)
     }
 }

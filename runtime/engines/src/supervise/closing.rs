@@ -8,6 +8,7 @@
 //! Where all workers are busy, the drain begins after [`AT_MOST`], and the connections in the queue
 //! take the places of those that end.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use language::eprintln;
@@ -17,6 +18,7 @@ use sys::{netlink, socket};
 
 use super::crew::Crew;
 use super::state::{Closing, GRACE, Supervisor, clock};
+use crate::address::SocketFile;
 
 /// The time after which a handshake that the kernel reports nowhere has completed.
 const AT_LEAST: Duration = Duration::from_millis(20);
@@ -103,13 +105,11 @@ impl<C: Crew> Supervisor<'_, C> {
         // A successor, or the next server of a service manager, accepts from the same listeners.
         let is_followed = self.takeover.successor.is_some() || self.takeover.handed_over.is_some();
         let are_ours = !is_followed && !listeners.is_lent;
-        let shut_out = || match &listeners.file {
+        let shut_out = || {
             // Nobody connects to a path that is gone.
-            Some(file) => {
-                file.remove();
-                true
-            }
-            None => listeners.sockets.iter().all(|listener| socket::deafen(listener).is_ok()),
+            listeners.files.iter().for_each(SocketFile::remove);
+            let is_net = |it: &&OwnedFd| socket::local_addr(it).is_ok();
+            listeners.sockets.iter().filter(is_net).all(|it| socket::deafen(it).is_ok())
         };
         if !are_ours || !shut_out() {
             self.enter(Phase::Draining, self.drain());
@@ -156,9 +156,7 @@ impl<C: Crew> Supervisor<'_, C> {
         self.save_at_last();
         if self.takeover.handed_over.is_none() {
             self.store.end();
-            if let Some(file) = &self.common.listeners.file {
-                file.remove();
-            }
+            self.common.listeners.files.iter().for_each(SocketFile::remove);
         }
         self.common.board.advance(Phase::Done);
     }

@@ -2,7 +2,7 @@
 //! parent does in the classic server.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use language::eprintln;
 use memory::{Phase, Refusal};
@@ -11,7 +11,6 @@ use seam::Instant;
 use super::crew::Crew;
 use super::event_log::Birth;
 use super::state::Supervisor;
-use crate::accept::source::accept;
 use crate::limits::ACCEPTS;
 use crate::parts::admission::Attempt;
 
@@ -21,7 +20,7 @@ impl<C: Crew> Supervisor<'_, C> {
         let takes = self.common.board.accepts()
             && self.phase() != Phase::Starting
             && self.reception.as_ref().is_some_and(|reception| reception.admission.was_open());
-        takes.then(|| self.common.listeners.sockets[0].as_fd())
+        takes.then(|| self.common.listeners.of_worker(0).fd())
     }
 
     /// Whether clients wait that the supervisor may still accept although the server drains.
@@ -45,7 +44,7 @@ impl<C: Crew> Supervisor<'_, C> {
                 return;
             }
             let slot = self.common.board.slot(reception.me.slot());
-            let accepted = accept(self.common.listeners.sockets[0].as_fd(), false);
+            let accepted = self.common.listeners.of_worker(0).accept(false);
             let arrival = match reception.admission.sort(accepted, now, slot) {
                 Attempt::Taken(arrival) => arrival,
                 Attempt::Gone => continue,

@@ -7,6 +7,7 @@ use sys::socket;
 
 use super::crew::Crew;
 use super::state::{Supervisor, clock, word};
+use crate::address::Address;
 use crate::axes::{Container, Wait};
 use crate::shape::SLOTS;
 use crate::spare::Spare;
@@ -63,7 +64,8 @@ impl<C: Crew> Supervisor<'_, C> {
                 accept: common.shape.accept.to_string(),
                 wait: common.shape.wait.to_string(),
             },
-            listening: common.listeners.listening.to_string(),
+            listening: common.listeners.addresses[0].to_string(),
+            also: common.listeners.addresses[1..].iter().map(Address::to_string).collect(),
             limits: self.limits(),
             totals,
             rates: self.administration.windows.rates.clone(),

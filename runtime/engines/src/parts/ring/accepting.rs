@@ -137,7 +137,7 @@ impl Accepting {
         };
         self.allowed = 0;
         let armed = match how {
-            Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
+            Some(how) => ring.accept(context.listener.fd(), TOKEN_LISTENER, how),
             // The poll checks at once, so no connection is forgotten for which this turn had no
             // time.
             None => ring.watch_once(context.accept_source.fd(), TOKEN_LISTENER),
