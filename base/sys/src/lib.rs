@@ -34,6 +34,7 @@ pub mod process;
 pub mod rank;
 pub mod ready;
 pub mod resolve;
+pub mod rights;
 pub mod seccomp;
 pub mod select;
 pub mod sendfile;

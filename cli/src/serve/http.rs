@@ -274,6 +274,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         names,
         ..Options::default()
     };
+    let log_file = args.access_log.clone().filter(|path| path.as_os_str() != "-");
     let mut log = AccessLog::open(args.access_log)?;
     let handover = Handover::receive()?;
     let mut journal = args.server.state::<Journal>(&shape, handover.as_ref(), "journal")?;
@@ -287,6 +288,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         proxies: args.proxy_protocol,
         journal: &journal,
         handover: handover.as_ref(),
+        writes: log_file.into_iter().collect(),
     };
     match keys {
         None if args.h2c => instance.serve("http", &Http2::new(web), &mut log, None),
@@ -304,6 +306,8 @@ struct Instance<'a> {
     proxies: Vec<Trusted>,
     journal: &'a Region<Journal>,
     handover: Option<&'a Handover>,
+    /// The files that it writes to.
+    writes: Vec<PathBuf>,
 }
 
 impl Instance<'_> {
@@ -341,7 +345,7 @@ impl Instance<'_> {
             grammar: crate::grammar,
             facts: &[],
         };
-        let beside = Beside { renew, ..Beside::default() };
+        let beside = Beside { renew, writes: Some(&self.writes), ..Beside::default() };
         let ended = self.server.run(self.shape, &instance, beside, log);
         log.finish(self.journal);
         ended

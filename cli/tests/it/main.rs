@@ -143,7 +143,7 @@ groups! { $
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
         websocket: certificates_are_renewed, lines_of_pages;
-        web: rules, compressed;
+        web: rules, compressed, rights_are_given_up;
         save: a_full_disk, a_read_only_directory, foreign_books, one_server_a_book;
     }
 

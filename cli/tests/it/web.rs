@@ -5,13 +5,14 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use sys::signal::Signal;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, skip};
+use crate::harness::{BINARY, Client, Folder, PATIENCE, Plan, Server, ms, skip};
 
 /// The modification time of the tests' files, in seconds and nanoseconds since 1970.
 const CHANGED: Duration = Duration::new(784_111_777, 1);
@@ -351,6 +352,49 @@ pub fn several_addresses(arm: &Arm) {
     assert!(!path.exists(), "the socket is removed");
 }
 
+/// A server that starts as root becomes a user without rights: it serves, writes only its log, and
+/// hands over to a successor that is this user already.
+pub fn rights_are_given_up(arm: &Arm) {
+    if sys::own::user() != 0 {
+        skip("root");
+        return;
+    }
+    let folder = Folder::new();
+    let root = site(&folder);
+    let open = |path: &Path| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("our own");
+    };
+    open(folder.path());
+    let log = folder.path().join("log").to_str().expect("text").to_owned();
+    let binary = folder.path().join("server");
+    std::fs::copy(BINARY, &binary).expect("a copy, which others may read");
+    let more = ["--user", "nobody", "--upgradable", "--access-log", &log, "--port", "0"];
+    let plan = Plan::new(arm, "http").binary(&binary).with(&[root.as_str()]).with(&more);
+    let mut server = plan.start();
+    let ask = |server: &Server| {
+        let mut client = server.client();
+        client.send(get("/a.txt", "Connection: close\r\n"));
+        assert!(client.rest().ends_with(b"\r\n\r\n0123456789"));
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid));
+        let status = status.expect("a living server");
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert!(value("Uid:").iter().chain(&value("Gid:")).all(|id| id != "0"), "{status}");
+        assert_eq!((value("CapEff:")[0].as_str(), &value("NoNewPrivs:")[0][..]), (NONE, "1"));
+    };
+    ask(&server);
+    server.signal(Signal::USR2);
+    assert_eq!(server.succeeded(), Some(0), "{}", server.err());
+    ask(&server);
+    server.stop();
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert_eq!(log.lines().count(), 2, "{log}");
+}
+
+/// No capability, as `/proc` shows it.
+const NONE: &str = "0000000000000000";
 
 /// The operator's rules: fields, lifetimes, origins, a redirection, a fallback, from flags and a
 /// file; and an address by its name.

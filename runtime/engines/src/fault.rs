@@ -16,6 +16,9 @@ pub enum Fault {
     /// The address cannot be listened on.
     #[display("cannot listen on {_0}: {_1}{}", remedy(_0, _1))]
     Listen(Address, io::Error),
+    /// The server listens, and cannot give up its rights.
+    #[display("cannot give up rights: {_0}")]
+    Rights(io::Error),
     /// A ring cannot be made.
     #[display("cannot make a ring of io_uring: {_0}")]
     Ring(Refusal),

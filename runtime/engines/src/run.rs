@@ -76,6 +76,7 @@ fn start(
         rings = rings.map(|rings| Rings { tactics: shape.knobs.tactics, ..rings });
     }
     let shape = &shape;
+    host.settle.map_or(Ok(()), |settle| settle()).map_err(Fault::Rights)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;

@@ -33,6 +33,8 @@ pub struct Host<'a> {
     pub assets: &'a Assets,
     /// The addresses to listen on; at least one.
     pub addresses: Vec<Address>,
+    /// Called once the server listens, before there is a worker: gives up rights.
+    pub settle: Option<&'a (dyn Fn() -> io::Result<()> + Sync)>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
     /// Print what sessions note (stderr).

@@ -391,6 +391,7 @@ impl<S: Service + Send + 'static> Server<S> {
         let host = Host {
             assets: &Assets::default(),
             addresses: vec![address.into()],
+            settle: None,
             extra: None,
             verbose: false,
             timer: false,

@@ -16,6 +16,7 @@ use clap::builder::{Resettable, Str};
 use engines::{Accept, Address, Container, Handover, Refused, Shape, Wait};
 use memory::{Placement, Region};
 use seam::Share;
+use sys::rights::User;
 use wire::http::host::is_origin;
 use wire::websocket::{MessageKind, WebSocketOptions};
 
@@ -50,6 +51,10 @@ pub struct ServerArgs {
     /// Listen here too: ADDRESS:PORT, such as [::]:80, or unix:PATH; may be repeated
     #[arg(long, value_name = "ADDRESS", value_parser = listener, help_heading = NO_HEADING)]
     listen: Vec<Address>,
+    /// Become this user once the server listens; it starts as root, for ports below 1024
+    #[arg(long, value_name = "NAME[:GROUP]", value_parser = user, help_heading = NO_HEADING)]
+    #[arg(hide_short_help = true)]
+    pub(crate) user: Option<User>,
     #[command(flatten)]
     _config: ConfigArg,
     #[command(flatten)]
@@ -185,6 +190,10 @@ fn listener(text: &str) -> Result<Address, String> {
         format!("expected ADDRESS:PORT, such as [::]:80, or unix:PATH, found `{text}`")
     })?;
     Ok(SocketAddr::new(named(host)?, port).into())
+}
+
+fn user(text: &str) -> Result<User, String> {
+    User::find(text).map_err(|error| error.to_string())
 }
 
 /// The address that `text` is or names.

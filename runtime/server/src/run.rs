@@ -11,6 +11,8 @@
 
 use std::io::{self, ErrorKind, IsTerminal};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use engines::{
 use memory::Region;
 use seam::Service;
 use sys::output::Output;
+use sys::rights;
 use wire::websocket::WebSocketOptions;
 
 use crate::admin::{self, Front, Place};
@@ -79,6 +82,9 @@ pub struct Beside<'a> {
     /// Each worker calls it with the number of the reload before its next turn, to read
     /// certificates again.
     pub renew: Option<&'a Renew<'a>>,
+    /// The files that the service writes to, if it says so: `--user` gives them to the user, who can
+    /// write beneath no other folders than theirs.
+    pub writes: Option<&'a [PathBuf]>,
 }
 
 impl ServerArgs {
@@ -121,7 +127,7 @@ impl ServerArgs {
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        Beside { extra, others, renew, .. }: Beside<'_>,
+        Beside { extra, others, renew, writes, .. }: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         let watch = &self.watch;
@@ -129,9 +135,12 @@ impl ServerArgs {
         let door = admin::open(watch.admin.as_ref(), watch.admin_anywhere, is_successor);
         let door = door.map_err(Refused)?;
         let control = Control::new()?;
+        let own = door.as_ref().and_then(|door| door.path().map(Path::to_owned));
+        let settle = || self.settle(own.as_deref(), writes);
         let host = Host {
             assets: instance.assets,
             addresses: self.addresses(instance.port),
+            settle: Some(&settle),
             extra,
             verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,
@@ -178,6 +187,32 @@ impl ServerArgs {
             Err(Fault::Refused(refused)) => Err(refused.into()),
             Err(fault) => Err(fault.into()),
         }
+    }
+}
+
+impl ServerArgs {
+    /// Gives up rights, once the server listens and before there is a second thread. `admin` is the
+    /// socket of the administration.
+    fn settle(&self, admin: Option<&Path>, writes: Option<&[PathBuf]>) -> io::Result<()> {
+        rights::gain_no_more()?;
+        let Some(user) = &self.user else { return Ok(()) };
+        let sockets = self.socket_paths().chain(admin.map(Path::to_owned));
+        let files = sockets.chain(writes.unwrap_or_default().iter().cloned());
+        let mut folders = vec![PathBuf::from("/dev"), PathBuf::from("/proc")];
+        for path in files.map(std::path::absolute) {
+            let path = path?;
+            let is_ours =
+                path.metadata().is_ok_and(|it| it.is_file() || it.file_type().is_socket());
+            if is_ours && !user.is_this() {
+                user.give(&path)?;
+            }
+            folders.extend(path.parent().map(Path::to_owned));
+        }
+        user.enter()?;
+        if writes.is_some() && !rights::write_only_beneath(&folders)? {
+            language::info!("this kernel has no landlock: the user's permissions alone hold");
+        }
+        Ok(())
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn server<'a, S: Service>(
     let host = Host {
         assets,
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], 0)).into()],
+        settle: None,
         extra: None,
         verbose: false,
         timer: false,
