@@ -79,7 +79,8 @@ pub struct Args {
     /// Log each request to this file, which may be moved away at any time; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// The format of the access log: common, combined, json
+    /// The format of the access log: common, combined, json, or a pattern of Apache's directives,
+    /// such as '%h %u "%r" %s %D'
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
     /// Log the client that proxies of this address, network or `unix` name in X-Forwarded-For; may
@@ -263,7 +264,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keep_alive: args.keep_alive,
         body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
         body_rate: args.body_rate,
-        record: args.access_log.as_ref().map(|_| args.log_format),
+        record: args.access_log.as_ref().map(|_| args.log_format.clone()),
         trusted: args.trust.clone(),
         wall: WALL_CLOCK,
         media_types: args.media_type.clone(),

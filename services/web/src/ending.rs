@@ -11,7 +11,7 @@ use wire::http::{Status, Version};
 use super::deliver::Transfer;
 use super::dispatch::{Action, Dispatch, ReplyContext, ReplyMode};
 use super::platform::Platform;
-use super::record::{self, RequestLine};
+use super::record::{self, End, RequestLine};
 use super::respond::Summary;
 use super::service::{At, Job, Next, Session, Stage, Web};
 
@@ -151,14 +151,14 @@ impl<B: Platform> Web<B> {
         request_line: Option<&RequestLine>,
         summary: Summary,
     ) {
-        let (Some(format), Some(request_line)) = (self.options.record, request_line) else {
+        let (Some(format), Some(request_line)) = (&self.options.record, request_line) else {
             return;
         };
         let now = self.platform.now(cx.now);
-        let time = (now, self.options.wall_ns(now));
         let mut line = Vec::with_capacity(128);
-        let result = (summary.code, summary.bytes);
-        record::put(format, session.peer, request_line, time, result, &mut line);
+        let (wall_ns, Summary { code: status, bytes }) = (self.options.wall_ns(now), summary);
+        let end = End { at: now, wall_ns, status, bytes };
+        record::put(format, session.peer, request_line, end, &mut line);
         cx.state.put(cx.worker, &line);
     }
 }

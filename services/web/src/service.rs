@@ -19,7 +19,7 @@ use super::memo::Memo;
 use super::mime;
 use super::options::Options;
 use super::platform::Platform;
-use super::record::{Format, RequestLine};
+use super::record::RequestLine;
 use super::respond::{DateCache, Responder};
 
 /// The service.
@@ -247,11 +247,11 @@ impl<B: Platform> Web<B> {
         out: &mut Out,
     ) -> Next<B::File> {
         (session.begun, session.head_only) = (false, head.method == "HEAD");
-        cx.note(|note| *note = RequestLine::read(Format::Common, cx.now, head).text);
+        cx.note(|note| *note = RequestLine::read(None, cx.now, head).text);
         let client = || layers::trust::client(&self.options.trusted, session.peer, head);
-        let request_line = self.options.record.map(|format| RequestLine {
+        let request_line = self.options.record.as_ref().map(|format| RequestLine {
             client: client(),
-            ..RequestLine::read(format, cx.now, head)
+            ..RequestLine::read(Some(format), cx.now, head)
         });
         let mut dispatch = dispatch(&self.options, head, request_line);
         dispatch.context.mode.keep_alive &= !session.last;
@@ -339,7 +339,7 @@ impl<B: Platform> Web<B> {
         (bad, input): (Bad, &[u8]),
         out: &mut Out,
     ) -> Next<B::File> {
-        let request_line = self.options.record.map(|_| RequestLine::raw(cx.now, input));
+        let request_line = self.options.record.as_ref().map(|_| RequestLine::raw(cx.now, input));
         self.last_word(cx, session, dismissal(bad), request_line, out)
     }
 

@@ -108,7 +108,7 @@ fn a_file_from_the_future_was_modified_now() {
 fn a_clock_that_is_set_is_followed() {
     static SET_BY: AtomicU64 = AtomicU64::new(0);
     let wall = WallClock::Asked(|at| NOW_NS + at.ns() + SET_BY.load(Ordering::Relaxed));
-    let options = Options { wall, record: Some(Format::Common), ..options() };
+    let options = Options { wall, record: Some(Format::default()), ..options() };
     let (web, journal) = (Web::new(options, MemoryFiles::new(FILES, true)), journal());
     let mut talk = Talk::new(&web, &journal);
     let input = request("GET", "/a.txt", "");
@@ -207,7 +207,7 @@ fn a_file_that_is_shorter_than_it_said_ends_the_connection() {
 #[test]
 fn pages_for_errors_and_lines_for_the_log() {
     let page = ErrorPage { code: 404, kind: "text/html", body: b"<h1>lost</h1>"[..].into() };
-    let options = Options { error_pages: vec![page], record: Some(Format::Common), ..options() };
+    let options = Options { error_pages: vec![page], record: Some(Format::default()), ..options() };
     let (web, journal) = (Web::new(options, MemoryFiles::new(FILES, true)), journal());
     let mut talk = Talk::new(&web, &journal);
     let input = [

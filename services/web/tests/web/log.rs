@@ -14,7 +14,7 @@ fn logging(format: Format) -> Options {
 fn web(cold: bool) -> Web<MemoryFiles> {
     let mut files = MemoryFiles::new(&[("a.txt", "0123456789")], cold);
     files.put("long.bin", vec![b'x'; LONG]);
-    Web::new(logging(Format::Common), files)
+    Web::new(logging(Format::default()), files)
 }
 
 /// The lines since the last call, without host and time.
@@ -115,7 +115,8 @@ fn a_request_that_is_not_answered_has_its_line() {
 #[test]
 fn combined_lines_name_the_page_before_and_the_client() {
     let files = MemoryFiles::new(&[("a.txt", "0123456789")], false);
-    let (web, journal) = (Web::new(logging(Format::Combined), files), journal());
+    let (web, journal) =
+        (Web::new(logging("combined".parse().expect("a format")), files), journal());
     let mut talk = Talk::new(&web, &journal);
     talk.say(request("GET", "/a.txt", "Referer: http://b/\r\nUser-Agent: x \"1\"\r\n").as_bytes());
     talk.say(request("GET", "/a.txt", "").as_bytes());
@@ -130,7 +131,7 @@ fn combined_lines_name_the_page_before_and_the_client() {
 fn trusted_proxies_name_the_client() {
     fn check(trusted: &str, hops: &str, want: &str) {
         let trusted = trusted.split(' ').map(|text| text.parse().expect("a network")).collect();
-        let options = Options { trusted, ..logging(Format::Common) };
+        let options = Options { trusted, ..logging(Format::default()) };
         let (web, journal) = (Web::new(options, MemoryFiles::new::<&str>(&[], false)), journal());
         let fields = format!("X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for:{hops}\r\n");
         Talk::new(&web, &journal).say(request("GET", "/plaintext", &fields).as_bytes());

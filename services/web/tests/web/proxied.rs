@@ -17,7 +17,7 @@ struct Visit {
 
 fn visit(peer: &str, pieces: &[&[u8]], end: fn(&mut Instant) -> Option<Closed>) -> Visit {
     let web = Web::new(
-        Options { record: Some(Format::Common), ..options() },
+        Options { record: Some(Format::default()), ..options() },
         MemoryFiles::new::<&str>(&[], false),
     );
     let trusted = vec!["10.0.0.0/8".parse().expect("a network")];

@@ -2,7 +2,7 @@
 
 use super::talk::{Talk, body, journal, options};
 use ::layers::SiteNames;
-use ::web::{Format, MemoryFiles, Options, Rules, Web};
+use ::web::{MemoryFiles, Options, Rules, Web};
 
 fn two_sites() -> Web<MemoryFiles> {
     let mut names = SiteNames::default();
@@ -13,7 +13,7 @@ fn two_sites() -> Web<MemoryFiles> {
         fallback: Some("/a.txt".to_owned()),
         ..Rules::default()
     };
-    let record = Some(Format::Json);
+    let record = Some("json".parse().expect("a format"));
     let options =
         Options { names, record, other_rules: vec![own], compress_max: 1 << 20, ..options() };
     let site = |cold, text: &str| MemoryFiles::new(&[("a.txt", &text.repeat(2000))], cold);
