@@ -133,8 +133,8 @@ fn routes() -> Vec<Exchange> {
 
 fn files() -> Vec<Exchange> {
     let page = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>/d/</title>\n\
-                <h1>/d/</h1>\n<table>\n<tr><td><a href=\"../\">../</a><td>\n\
-                <tr><td><a href=\"./e\">e</a><td>0\n</table>\n";
+                <h1>/d/</h1>\n<table>\n<tr><td><a href=\"../\">../</a><td><td>\n\
+                <tr><td><a href=\"./e\">e</a><td>0<td>1994-11-06 08:49:37\n</table>\n";
     let moved = "301 Moved Permanently";
     let gzip = format!("{RANGES}Content-Encoding: gzip\r\n{}", kind("text/css; charset=utf-8"));
     let known = format!("If-None-Match: \"{TAG}-a\"\r\n");
@@ -148,7 +148,10 @@ fn files() -> Vec<Exchange> {
             get("/b.css", "Accept-Encoding: gzip\r\n"),
             answer("200 OK", &file("6-gzip", &gzip), "packed"),
         ),
-        (get("/d/", ""), answer("200 OK", &kind("text/html; charset=utf-8"), page)),
+        (
+            get("/d/", ""),
+            answer("200 OK", &(kind("text/html; charset=utf-8") + "Vary: Accept\r\n"), page),
+        ),
         (
             get("/d", ""),
             answer(

@@ -9,7 +9,6 @@ use wire::http::Status;
 use super::dispatch::{FileRequest, ReplyContext};
 use super::file::{self, Piece, Target};
 use super::listing::encoded;
-use super::mime;
 use super::platform::{LookupError, Platform};
 use super::respond::Summary;
 use super::service::{At, Job, Next, Session, Stage, Web};
@@ -93,8 +92,9 @@ impl<B: Platform> Web<B> {
                 }
                 responder.refuse(Status::MOVED, &[("Location", &place)], "a folder ends in /", out)
             }
-            Target::Listing(page) => {
-                responder.text(Status::OK, &[("Content-Type", mime::HTML)], &page, out)
+            Target::Listing(kind, page) => {
+                let fields = [("Content-Type", kind), ("Vary", "Accept")];
+                responder.text(Status::OK, &fields, &page, out)
             }
             Target::Missing(missing) => {
                 let (status, why) = match missing {

@@ -69,9 +69,7 @@ pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
         Route::Root if head.method == "POST" => Action::Echo,
         Route::Root => Action::Say(mime::TEXT, Content::Fixed("OK")),
         Route::Plaintext => Action::Say("text/plain", Content::Fixed("Hello, World!")),
-        Route::Json => {
-            Action::Say("application/json", Content::Fixed("{\"message\":\"Hello, World!\"}"))
-        }
+        Route::Json => Action::Say(mime::JSON, Content::Fixed("{\"message\":\"Hello, World!\"}")),
         Route::Echo => Action::Say(mime::TEXT, Content::Made(fields(head))),
         Route::Cookie => Action::Say(mime::TEXT, Content::Made(cookies(head))),
         Route::Dynamic => match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {

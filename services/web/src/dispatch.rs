@@ -137,6 +137,8 @@ pub struct FileRequest {
     pub range: Option<Vec<u8>>,
     /// The client's weights of brotli and gzip in `Accept-Encoding`, in thousandths.
     pub likes: [u16; 2],
+    /// A listing of a folder is wanted as JSON.
+    pub json: bool,
 }
 
 /// The dispatch of a request.
@@ -242,9 +244,13 @@ fn request(site: u16, head: &Head<'_>, target: Target<'_>) -> FileRequest {
         query: target.query.to_owned(),
         ..FileRequest::default()
     };
-    let mut accept = None;
+    let (mut accept, mut kinds) = (None, None);
     for (name, value) in head.fields() {
         let slot = match name.len() {
+            6 if name.eq_ignore_ascii_case("accept") => {
+                kinds = kinds.or(Some(value));
+                continue;
+            }
             5 if name.eq_ignore_ascii_case("range") => &mut request.range,
             8 if name.eq_ignore_ascii_case("if-match") => &mut request.if_match,
             8 if name.eq_ignore_ascii_case("if-range") => &mut request.if_range,
@@ -274,6 +280,9 @@ fn request(site: u16, head: &Head<'_>, target: Target<'_>) -> FileRequest {
     // A client that lists the plain form prefers it to codings of less weight.
     request.likes =
         ["br", "gzip"].map(weight).map(|it| if it < weight("identity") { 0 } else { it });
+    // Browsers name HTML, and scripts that want data name JSON.
+    let kind = |kind| choice::quality(kinds, kind);
+    request.json = request.path.ends_with(b"/") && kind("application/json") > kind("text/html");
     request
 }
 

@@ -35,8 +35,8 @@ pub enum Target<F> {
     File(F, Form),
     /// A folder whose path lacks the final slash.
     Folder,
-    /// A folder's listing.
-    Listing(Vec<u8>),
+    /// A folder's listing and its media type.
+    Listing(&'static str, Vec<u8>),
     /// Nothing that can be served.
     Missing(LookupError),
 }
@@ -193,7 +193,10 @@ fn locate<F>(
                 }
                 Ok(Resource::Folder) | Err(LookupError::Absent) if options.listing => {
                     Some(match list(if path.is_empty() { b"." } else { path })? {
-                        Ok(entries) => Target::Listing(listing::page(whole, entries)),
+                        Ok(entries) if request.json => {
+                            Target::Listing(mime::JSON, listing::json(entries))
+                        }
+                        Ok(entries) => Target::Listing(mime::HTML, listing::page(whole, entries)),
                         Err(missing) => Target::Missing(missing),
                     })
                 }

@@ -84,7 +84,7 @@ impl Platform for MemoryFiles {
             let (name, rest) = name.split_once('/').unwrap_or((name, ""));
             let len = rest.is_empty().then_some(7);
             if found.iter().all(|entry| entry.name != name.as_bytes()) {
-                found.push(Entry { name: name.into(), len });
+                found.push(Entry { name: name.into(), len, modified_ns: CHANGED_NS });
             }
         }
         Ok(found)

@@ -7,6 +7,8 @@ pub const UNKNOWN: &str = "application/octet-stream";
 /// The type of our own plain text.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 /// The type of our own pages.
+pub const JSON: &str = "application/json";
+/// See RFC 2046 for its parameter.
 pub const HTML: &str = "text/html; charset=utf-8";
 
 /// Extensions for which `mime_guess` has no type, an outdated one (RFC 9239 for scripts, RFC 9512

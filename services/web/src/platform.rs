@@ -106,6 +106,8 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The length of a file; `None` for a folder.
     pub len: Option<u64>,
+    /// The modification time, in nanoseconds since 1970.
+    pub modified_ns: u64,
 }
 
 /// Why nothing can be served.

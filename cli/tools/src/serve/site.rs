@@ -215,14 +215,13 @@ impl Platform for Site {
                 }
                 let name = entry.file_name().into_vec();
                 // Targets with a backslash are refused; broken links lead nowhere.
-                let Ok(at) = self.look(&[path, b"/", &name].concat(), Wait::May) else { continue };
-                if name.contains(&b'\\') {
+                let at = root.find(&[path, b"/", &name].concat(), Wait::May);
+                let Ok(about) = at.and_then(|file| file.metadata()) else { continue };
+                if name.contains(&b'\\') || !(about.is_file() || about.is_dir()) {
                     continue;
                 }
-                found.push(match at {
-                    Resource::File(_, meta) => Entry { name, len: Some(meta.len) },
-                    Resource::Folder => Entry { name, len: None },
-                });
+                let len = about.is_file().then_some(about.len());
+                found.push(Entry { name, len, modified_ns: modified_ns(&about) });
             }
             Ok(found)
         };
