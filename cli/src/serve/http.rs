@@ -123,7 +123,7 @@ struct RuleArgs {
     /// Redirect a path, or with /* at the end all below it; 301, or `308 FROM=TO`; may be repeated
     #[arg(long, value_name = "FROM=TO", hide_short_help = true)]
     redirect: Vec<Redirect>,
-    /// Compress text files of 1 KiB to 8 MiB with brotli or gzip for clients that accept it
+    /// Compress text files of 1 KiB to 8 MiB with brotli, zstd or gzip for clients that accept it
     #[arg(long)]
     compress: bool,
     /// The memory in which each process keeps files that it has compressed, in bytes

@@ -266,7 +266,7 @@ pub fn compressed(arm: &Arm) {
     for round in 0..2 {
         let page: String = (0..30_000 + round).map(|number| format!("<p>{number}\n")).collect();
         folder.file("site/page.html", &page);
-        for coding in ["gzip", "br", "gzip", "br"] {
+        for coding in ["gzip", "br", "zstd", "gzip", "br", "zstd"] {
             let accept = format!("Accept-Encoding: {coding}");
             let mut curl = Command::new("curl");
             curl.args(["-sS", "--http1.1", "--max-time", "20", "-D", "-", "--compressed"]);

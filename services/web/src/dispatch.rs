@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{BadTarget, Head, Status, Target, Version, choice, is_token_byte};
 
+use super::file::CODINGS;
 use super::options::Options;
 use super::record::RequestLine;
 use super::rules::Chosen;
@@ -135,8 +136,8 @@ pub struct FileRequest {
     pub if_range: Option<Vec<u8>>,
     /// `Range`, if the method is GET.
     pub range: Option<Vec<u8>>,
-    /// The client's weights of brotli and gzip in `Accept-Encoding`, in thousandths.
-    pub likes: [u16; 2],
+    /// The client's weights of the codings in `Accept-Encoding`, in thousandths.
+    pub likes: [u16; CODINGS.len()],
     /// A listing of a folder is wanted as JSON.
     pub json: bool,
 }
@@ -278,8 +279,8 @@ fn request(site: u16, head: &Head<'_>, target: Target<'_>) -> FileRequest {
     }
     let weight = |coding| choice::quality(accept, coding);
     // A client that lists the plain form prefers it to codings of less weight.
-    request.likes =
-        ["br", "gzip"].map(weight).map(|it| if it < weight("identity") { 0 } else { it });
+    let likes = CODINGS.map(|(coding, _)| weight(coding));
+    request.likes = likes.map(|it| if it < weight("identity") { 0 } else { it });
     // Browsers name HTML, and scripts that want data name JSON.
     let kind = |kind| choice::quality(kinds, kind);
     request.json = request.path.ends_with(b"/") && kind("application/json") > kind("text/html");

@@ -24,7 +24,7 @@ use super::{listing, mime};
 
 /// Codings of precompressed files, in the order of [`FileRequest::likes`], with their extension. If
 /// the weights are equal the first wins, because it is usually shorter.
-const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
+pub const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
 /// The index file of a folder.
 const INDEX: &[u8] = b"index.html";
 
@@ -131,8 +131,10 @@ fn compressible(request: &FileRequest, form: &Form) -> Option<Key> {
 }
 
 /// The indices of [`CODINGS`], the client's favourite first.
-fn codings(request: &FileRequest) -> [usize; 2] {
-    if request.likes[1] > request.likes[0] { [1, 0] } else { [0, 1] }
+fn codings(request: &FileRequest) -> [usize; CODINGS.len()] {
+    let mut order = std::array::from_fn(|coding| coding);
+    order.sort_by_key(|coding| std::cmp::Reverse(request.likes[*coding]));
+    order
 }
 
 impl Form {
