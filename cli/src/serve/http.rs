@@ -100,6 +100,10 @@ pub struct Args {
     /// Speak HTTP/2 without TLS too, with clients that know it beforehand; files are then copied
     #[arg(long, hide_short_help = true)]
     h2c: bool,
+    /// Answer clients without TLS by the https address of what they ask for, on this port as they
+    /// see it, such as 443; files below /.well-known/acme-challenge/ are served
+    #[arg(long, value_name = "PORT", hide_short_help = true)]
+    https_redirect: Option<u16>,
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
@@ -245,6 +249,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let keys = certificates.keys(protocols)?;
     let without_use = match keys {
         Some(_) if args.h2c => "expected --h2c without a certificate: TLS offers HTTP/2 anyway",
+        None if args.https_redirect.is_some() => {
+            "expected --https-redirect with a certificate, found none"
+        }
         None if args.no_http2 => "expected --no-http2 with a certificate, found none",
         _ => "",
     };
@@ -264,6 +271,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keep_alive: args.keep_alive,
         body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
         body_rate: args.body_rate,
+        https: args.https_redirect,
         record: args.access_log.as_ref().map(|_| args.log_format.clone()),
         trusted: args.trust.clone(),
         wall: WALL_CLOCK,
@@ -291,11 +299,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
         writes: log_file.into_iter().collect(),
     };
+    let takes_plain = args.https_redirect.is_some();
     match keys {
         None if args.h2c => instance.serve("http", &Http2::new(web), &mut log, None),
         None => instance.serve("http", &web, &mut log, None),
-        Some(keys) if args.no_http2 => instance.seal(Tls::new(web, keys), &certificates, &mut log),
-        Some(keys) => instance.seal(Tls::new(Http2::new(web), keys), &certificates, &mut log),
+        Some(keys) if args.no_http2 => {
+            instance.seal(Tls::new(web, keys), takes_plain, &certificates, &mut log)
+        }
+        Some(keys) => {
+            instance.seal(Tls::new(Http2::new(web), keys), takes_plain, &certificates, &mut log)
+        }
     }
 }
 
@@ -316,9 +329,11 @@ impl Instance<'_> {
     fn seal<S: Service<State = Journal> + 'static>(
         self,
         tls: Tls<S>,
+        takes_plain: bool,
         certificates: &Certificates,
         log: &mut AccessLog,
     ) -> Result<ExitCode> {
+        let tls = if takes_plain { tls.taking_plain() } else { tls };
         let renew = certificates.renewal(tls.keys());
         self.serve("https", &tls, log, Some(&renew))
     }

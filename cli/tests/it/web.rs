@@ -580,6 +580,9 @@ pub fn sealed(arm: &Arm) {
     let text = |name: &str, text: String| {
         folder.file(name, text).to_str().expect("a temporary path is text").to_owned()
     };
+    let challenges = folder.path().join("site/.well-known/acme-challenge");
+    std::fs::create_dir_all(&challenges).expect("a temporary directory");
+    std::fs::write(challenges.join("x"), "answer").expect("a temporary directory");
     let cert = text("cert.pem", made.cert.pem());
     let key = text("key.pem", made.signing_key.serialize_pem());
     let server = serve(arm, &root, &["--tls-cert", &cert, "--tls-key", &key]);
@@ -606,6 +609,20 @@ pub fn sealed(arm: &Arm) {
     let mut plain = server.client();
     plain.send(get("/", ""));
     assert_eq!(plain.rest().first(), Some(&21));
+    server.stop();
+    let more = ["--tls-cert", &cert, "--tls-key", &key, "--https-redirect", "8443"];
+    let server = serve(arm, &root, &more);
+    let mut plain = server.client();
+    plain.send(
+        get("/a.txt?b=c", "") + &get("/.well-known/acme-challenge/x", "Connection: close\r\n"),
+    );
+    let heard = undated(&plain.rest());
+    assert!(heard.starts_with("HTTP/1.1 308 "), "{heard}");
+    assert!(heard.contains("\r\nLocation: https://a:8443/a.txt?b=c\r\n"), "{heard}");
+    assert!(heard.ends_with("\r\n\r\nanswer"), "{heard}");
+    let mut sealed = Command::new("curl");
+    sealed.args(["-sk", &format!("https://127.0.0.1:{}/a.txt", server.address.port())]);
+    assert_eq!(sealed.output().expect("it ran before").stdout, b"0123456789");
     server.stop();
 }
 

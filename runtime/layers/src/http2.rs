@@ -67,8 +67,9 @@ impl<S> Http2<S> {
 pub struct Session<S: Service>(Stage<S>);
 
 enum Stage<S: Service> {
-    /// Its first bytes are not complete; it owes them by this time.
-    Fresh(Peer, Instant),
+    /// Its first bytes are not complete; it owes them by this time. Whether it came without
+    /// encryption: then it gets HTTP/1.1.
+    Fresh(Peer, Instant, bool),
     /// HTTP/1.1.
     One(S::Session),
     /// HTTP/2.
@@ -83,7 +84,7 @@ impl<S: Service> Http2<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        let Stage::Fresh(peer, until) = session.0 else { return Step::close(0) };
+        let Stage::Fresh(peer, until, is_unsealed) = session.0 else { return Step::close(0) };
         let input = match event {
             Event::Bytes(input) => input,
             Event::Room => return Step::read(0).wake_at(until),
@@ -93,8 +94,11 @@ impl<S: Service> Http2<S> {
             }
         };
         let len = input.len().min(PREFACE.len());
-        if input[..len] != PREFACE[..len] {
+        if is_unsealed || input[..len] != PREFACE[..len] {
             let mut inner = self.inner.open(cx, peer, out);
+            if is_unsealed {
+                self.inner.unsealed(&mut inner);
+            }
             let step = self.inner.step(cx, &mut inner, Event::Bytes(input), out);
             session.0 = Stage::One(inner);
             return step;
@@ -123,7 +127,13 @@ impl<S: Service + 'static> Service for Http2<S> {
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
         let patience = self.patience().unwrap_or(PREFACE_TIME);
-        Session(Stage::Fresh(peer, cx.now + patience))
+        Session(Stage::Fresh(peer, cx.now + patience, false))
+    }
+
+    fn unsealed(&self, session: &mut Session<S>) {
+        if let Stage::Fresh(.., is_unsealed) = &mut session.0 {
+            *is_unsealed = true;
+        }
     }
 
     fn step(

@@ -36,12 +36,21 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub struct Tls<S> {
     inner: S,
     keys: Keys,
+    /// Connections that do not begin as TLS belong to the inner service.
+    takes_plain: bool,
 }
 
 impl<S> Tls<S> {
     /// Wraps `inner` in TLS with these keys.
     pub fn new(inner: S, keys: Keys) -> Tls<S> {
-        Tls { inner, keys }
+        Tls { inner, keys, takes_plain: false }
+    }
+
+    /// Gives connections that do not begin as TLS to the inner service too, which learns of each
+    /// ([`Service::unsealed`]).
+    #[must_use]
+    pub fn taking_plain(self) -> Tls<S> {
+        Tls { takes_plain: true, ..self }
     }
 
     /// The keys, which can be replaced.
@@ -55,10 +64,23 @@ impl<S> Tls<S> {
     }
 }
 
-/// One TLS connection.
-pub struct Session<S: Service>(Option<Box<Talk<S>>>);
+/// The first byte of TLS: the type of a record of the handshake (RFC 8446 section 5.1).
+const HANDSHAKE_RECORD: u8 = 22;
 
-struct Talk<S: Service> {
+/// One connection.
+pub enum Session<S: Service> {
+    /// It sent nothing, and owes its first byte by this time.
+    Fresh(Peer, Instant),
+    /// TLS.
+    Sealed(Box<Talk<S>>),
+    /// Without TLS.
+    Plain(S::Session),
+    /// No TLS session could be made.
+    Failed,
+}
+
+/// A connection of TLS.
+pub struct Talk<S: Service> {
     tls: ServerConnection,
     /// The session of the inner service, once the handshake is done.
     conn: Option<Conn<S::Session, S::Job>>,
@@ -87,14 +109,10 @@ impl<S: Service + 'static> Service for Tls<S> {
     }
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
-        let Ok(tls) = ServerConnection::new(self.keys.config()) else {
-            // Only an unusable configuration can fail here; the connection is closed.
-            cx.note(|note| note.push_str("no TLS session could be made"));
-            return Session(None);
-        };
-        let until = cx.now + HANDSHAKE;
-        let (conn, ended, broken, drained) = (None, false, false, false);
-        Session(Some(Box::new(Talk { tls, conn, peer, until, ended, broken, drained })))
+        match self.takes_plain {
+            true => Session::Fresh(peer, cx.now + HANDSHAKE),
+            false => self.seal(cx, peer),
+        }
     }
 
     fn step(
@@ -104,8 +122,25 @@ impl<S: Service + 'static> Service for Tls<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        let Some(talk) = &mut session.0 else { return Step::close(0) };
         let inner = &self.inner;
+        if let (&mut Session::Fresh(peer, _), Event::Bytes(input)) = (&mut *session, &event) {
+            *session = if input[0] == HANDSHAKE_RECORD {
+                self.seal(cx, peer)
+            } else {
+                let mut plain = inner.open(cx, peer, out);
+                inner.unsealed(&mut plain);
+                Session::Plain(plain)
+            };
+        }
+        let talk = match session {
+            Session::Sealed(talk) => talk,
+            Session::Plain(plain) => return inner.step(cx, plain, event, out),
+            Session::Fresh(_, until) if cx.now < *until => {
+                let is_over = matches!(event, Event::Eof | Event::Drain);
+                return if is_over { Step::close(0) } else { Step::read(0).wake_at(*until) };
+            }
+            Session::Fresh(..) | Session::Failed => return Step::close(0),
+        };
         let mut used = 0;
         match (event, &mut talk.conn) {
             (Event::Bytes(input), _) => used = talk.hear(inner, cx, input, out),
@@ -127,7 +162,11 @@ impl<S: Service + 'static> Service for Tls<S> {
         bytes: &[u8],
         out: &mut Out,
     ) -> Result<(), PushRefused> {
-        let talk = session.0.as_mut().ok_or(PushRefused)?;
+        let talk = match session {
+            Session::Sealed(talk) => talk,
+            Session::Plain(plain) => return self.inner.push(cx, plain, bytes, out),
+            Session::Fresh(..) | Session::Failed => return Err(PushRefused),
+        };
         let conn = talk.conn.as_mut().ok_or(PushRefused)?;
         // Output that waits goes first, when the outer one has room: the next step moves both.
         let is_next = conn.out().is_empty();
@@ -139,12 +178,30 @@ impl<S: Service + 'static> Service for Tls<S> {
     }
 
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
-        if let Some(mut conn) = session.0.and_then(|talk| talk.conn) {
+        let talk = match session {
+            Session::Sealed(talk) => talk,
+            Session::Plain(plain) => return self.inner.close(cx, plain, why),
+            Session::Fresh(..) | Session::Failed => return,
+        };
+        if let Some(mut conn) = talk.conn {
             if !conn.wants().close {
                 conn.abort(why);
             }
             conn.close(&self.inner, cx);
         }
+    }
+}
+
+impl<S: Service> Tls<S> {
+    fn seal(&self, cx: &Cx<'_, S::State>, peer: Peer) -> Session<S> {
+        let Ok(tls) = ServerConnection::new(self.keys.config()) else {
+            // Only an unusable configuration can fail here; the connection is closed.
+            cx.note(|note| note.push_str("no TLS session could be made"));
+            return Session::Failed;
+        };
+        let until = cx.now + HANDSHAKE;
+        let (conn, ended, broken, drained) = (None, false, false, false);
+        Session::Sealed(Box::new(Talk { tls, conn, peer, until, ended, broken, drained }))
     }
 }
 

@@ -57,6 +57,12 @@ pub trait Service: Sync {
     /// A peer has connected. The service may append a greeting to `out`.
     fn open(&self, cx: &Cx<'_, Self::State>, peer: Peer, out: &mut Out) -> Self::Session;
 
+    /// The session that has just been opened came without the encryption that a layer around the
+    /// service offers. By default that changes nothing.
+    fn unsealed(&self, session: &mut Self::Session) {
+        let _ = session;
+    }
+
     /// Handles an event of the session: appends replies and returns the next step.
     fn step(
         &self,
@@ -369,6 +375,10 @@ macro_rules! pass_on {
                 out: &mut Out,
             ) -> Result<(), PushRefused> {
                 (**self).push(cx, session, bytes, out)
+            }
+
+            fn unsealed(&self, session: &mut S::Session) {
+                (**self).unsealed(session);
             }
 
             fn close(&self, cx: &Cx<'_, S::State>, session: S::Session, why: Closed) {

@@ -146,6 +146,7 @@ pub struct FileRequest {
 pub fn dispatch(
     options: &Options,
     head: &Head<'_>,
+    is_unsealed: bool,
     mut request_line: Option<RequestLine>,
 ) -> Dispatch {
     let target = Target::read(head.target);
@@ -163,7 +164,33 @@ pub fn dispatch(
         keep_alive: head.keep_alive,
         chosen,
     };
-    Dispatch { act: act(options, site, head, target), context: ReplyContext { mode, request_line } }
+    let act = match options.https.filter(|_| is_unsealed) {
+        Some(port) if !path.starts_with(CHALLENGES) => https(port, head, &target),
+        _ => act(options, site, head, target),
+    };
+    Dispatch { act, context: ReplyContext { mode, request_line } }
+}
+
+/// Where an authority looks for the answer to its challenge, on port 80 (RFC 8555 section 8.3).
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The redirection of a request without TLS to the same target over HTTPS.
+fn https(port: u16, head: &Head<'_>, target: &Result<Target<'_>, BadTarget>) -> Action {
+    let named = target.as_ref().ok().and_then(|target| target.host);
+    let field = || head.field("host").and_then(|host| std::str::from_utf8(host).ok());
+    let (Ok(_), Some(host)) = (target, named.or_else(field).filter(|host| !host.is_empty())) else {
+        let why = "this server speaks HTTPS here, and the request names no place to go to";
+        return Action::Dismiss(Status::BAD_REQUEST, why);
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let host = host.rsplit_once(':').filter(|(_, port)| is_port(port)).map_or(host, |it| it.0);
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    // As it was sent: an absolute target begins with a scheme and an authority.
+    let rest = head.target.split_once("://").filter(|_| !head.target.starts_with('/'));
+    let rest =
+        rest.map_or(head.target, |(_, rest)| &rest[rest.find(['/', '?']).unwrap_or(rest.len())..]);
+    let slash = if rest.starts_with('/') { "" } else { "/" };
+    Action::Redirect(Status::PERMANENT, format!("https://{host}{port}{slash}{rest}"))
 }
 
 /// The site of a request, and its name for the log, by the host of an absolute target or the `Host`

@@ -35,6 +35,8 @@ pub struct Options {
     pub body_grace: Duration,
     /// The least rate of a body, in bytes a second.
     pub body_rate: u64,
+    /// The port of HTTPS as clients see it: a request that came without TLS gets the address there.
+    pub https: Option<u16>,
     /// The format of the access log, if there is one.
     pub record: Option<Format>,
     /// Proxies whose `X-Forwarded-For` the log believes.
@@ -89,6 +91,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(15),
             body_grace: Duration::from_secs(60),
             body_rate: 256,
+            https: None,
             record: None,
             trusted: Vec::new(),
             wall: WallClock::Fixed(Instant::ZERO, 0),

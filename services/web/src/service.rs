@@ -46,6 +46,8 @@ pub struct Session<F> {
     pub(super) partial: Option<Box<RequestLine>>,
     /// The head begins with HEAD, so its answer has no body.
     pub(super) head_only: bool,
+    /// The connection came without the TLS that the server offers.
+    is_unsealed: bool,
     /// The server drains: the next reply is the last.
     last: bool,
     clock: DateCache,
@@ -253,7 +255,7 @@ impl<B: Platform> Web<B> {
             client: client(),
             ..RequestLine::read(Some(format), cx.now, head)
         });
-        let mut dispatch = dispatch(&self.options, head, request_line);
+        let mut dispatch = dispatch(&self.options, head, session.is_unsealed, request_line);
         dispatch.context.mode.keep_alive &= !session.last;
         if dispatch.act.is_costly() && !cx.admit() {
             dispatch.act = Action::Overloaded;
@@ -498,7 +500,7 @@ impl<B: Platform> Service for Web<B> {
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
         let until = cx.now + self.options.head_time;
-        let (begun, head_only, last, repeatable) = (false, false, false, false);
+        let (begun, head_only, is_unsealed, last, repeatable) = (false, false, false, false, false);
         Session {
             peer,
             stage: Stage::Head,
@@ -506,11 +508,16 @@ impl<B: Platform> Service for Web<B> {
             begun,
             partial: None,
             head_only,
+            is_unsealed,
             last,
             clock: DateCache::new(),
             repeatable,
             memo: Memo::default(),
         }
+    }
+
+    fn unsealed(&self, session: &mut Session<B::File>) {
+        session.is_unsealed = true;
     }
 
     fn step(
