@@ -7,6 +7,7 @@
 //! only without TLS.
 
 mod sites;
+mod users;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,6 +36,7 @@ use tools::serve::site::Site;
 use wire::conf::span;
 
 use sites::SiteArg;
+use users::{UserFiles, UsersFlag};
 
 /// The port without --port.
 const PORT: u16 = 8080;
@@ -104,6 +106,10 @@ pub struct Args {
     /// see it, such as 443; files below /.well-known/acme-challenge/ are served
     #[arg(long, value_name = "PORT", hide_short_help = true)]
     https_redirect: Option<u16>,
+    /// Ask for a name and a password of FILE, which `htpasswd -B` writes, for paths that begin so;
+    /// may be repeated, the first that matches counts
+    #[arg(long, value_name = "/PREFIX=FILE", hide_short_help = true)]
+    auth: Vec<UsersFlag>,
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
@@ -261,6 +267,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // A layer frames and encrypts bytes in memory only.
     let (names, mut rules, mut files) = sites(&args, keys.is_none() && !args.h2c)?;
     let others = (rules.split_off(1), files.split_off(1));
+    let users = UserFiles::open(&args.auth).map_err(|why| Refused(format!("{why:#}")))?;
     let pages = args.error_page.iter().map(|it| it.page(&args.media_type));
     let options = Options {
         demo: args.demo,
@@ -272,6 +279,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
         body_rate: args.body_rate,
         https: args.https_redirect,
+        guards: users.guards(),
         record: args.access_log.as_ref().map(|_| args.log_format.clone()),
         trusted: args.trust.clone(),
         wall: WALL_CLOCK,
@@ -297,6 +305,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         proxies: args.proxy_protocol,
         journal: &journal,
         handover: handover.as_ref(),
+        users,
         writes: log_file.into_iter().collect(),
     };
     let takes_plain = args.https_redirect.is_some();
@@ -320,6 +329,7 @@ struct Instance<'a> {
     proxies: Vec<Trusted>,
     journal: &'a Region<Journal>,
     handover: Option<&'a Handover>,
+    users: UserFiles,
     /// The files that it writes to.
     writes: Vec<PathBuf>,
 }
@@ -361,6 +371,14 @@ impl Instance<'_> {
             grammar: crate::grammar,
             facts: &[],
         };
+        let (users, keys) = (self.users, renew);
+        let all = |edition| {
+            let said = [keys.and_then(|renew| renew(edition)), users.renew(edition)];
+            let said: Vec<String> = said.into_iter().flatten().collect();
+            (!said.is_empty()).then(|| said.join("; "))
+        };
+        let renew: Option<&Renew<'_>> =
+            if keys.is_some() || !users.is_empty() { Some(&all) } else { None };
         let beside = Beside { renew, writes: Some(&self.writes), ..Beside::default() };
         let ended = self.server.run(self.shape, &instance, beside, log);
         log.finish(self.journal);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{BadTarget, Head, Status, Target, Version, choice, is_token_byte};
 
+use super::auth::Attempt;
 use super::file::CODINGS;
 use super::options::Options;
 use super::record::RequestLine;
@@ -75,6 +76,10 @@ pub enum Action {
     Options(&'static str, Option<String>),
     /// Redirect to this place.
     Redirect(Status, String),
+    /// Serve what is asked for once the password is right.
+    Guarded(Box<Attempt>),
+    /// Ask for a name and a password.
+    Unauthorized(usize),
     /// Refuse the method and list the allowed ones.
     NotAllowed(&'static str),
     /// Refuse with a reason; the connection persists.
@@ -95,10 +100,19 @@ pub enum Content {
 }
 
 impl Action {
+    /// Whether a guard keeps it from clients without a password. The others tell nothing.
+    fn is_guarded(&self) -> bool {
+        self.is_costly() || matches!(self, Action::Say(..))
+    }
+
     /// Whether it costs more than a refusal.
     pub fn is_costly(&self) -> bool {
         match self {
-            Action::Compute(_) | Action::Sleep(_) | Action::File(_) | Action::Echo => true,
+            Action::Compute(_)
+            | Action::Sleep(_)
+            | Action::File(_)
+            | Action::Echo
+            | Action::Guarded(_) => true,
             Action::Say(_, content) => matches!(content, Content::Made(_)),
             _ => false,
         }
@@ -164,15 +178,28 @@ pub fn dispatch(
         keep_alive: head.keep_alive,
         chosen,
     };
-    let act = match options.https.filter(|_| is_unsealed) {
+    let guard = options.guard_of(path);
+    let mut act = match options.https.filter(|_| is_unsealed) {
         Some(port) if !path.starts_with(CHALLENGES) => https(port, head, &target),
         _ => act(options, site, head, target),
     };
+    if let Some(guard) = guard.filter(|_| act.is_guarded()) {
+        act = match Attempt::read(guard, head, act) {
+            Ok(attempt) => {
+                if let Some(line) = &mut request_line {
+                    line.user = Some(attempt.user().to_owned());
+                }
+                Action::Guarded(Box::new(attempt))
+            }
+            Err(_) => Action::Unauthorized(guard),
+        };
+    }
     Dispatch { act, context: ReplyContext { mode, request_line } }
 }
 
-/// Where an authority looks for the answer to its challenge, on port 80 (RFC 8555 section 8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+/// Where an authority looks for the answer to its challenge, on port 80 and without a password (RFC
+/// 8555 section 8.3).
+pub const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The redirection of a request without TLS to the same target over HTTPS.
 fn https(port: u16, head: &Head<'_>, target: &Result<Target<'_>, BadTarget>) -> Action {

@@ -3,6 +3,7 @@
 //! ```text
 //!   service     bytes -> requests -> replies; the only file that knows the seam
 //!   dispatch    a request's head -> the action to take
+//!   auth        paths that need a name and a password
 //!   body        the body of a request: counted, kept or discarded, within its minimum rate
 //!   demo        the demonstration routes
 //!   ending      the end of a request and its line in the access log
@@ -26,6 +27,7 @@
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod auth;
 mod body;
 mod compress;
 mod deliver;
@@ -45,6 +47,7 @@ mod respond;
 mod rules;
 mod service;
 
+pub use auth::{BadUsers, Guard};
 pub use dispatch::MS_MAX;
 pub use journal::Journal;
 pub use memory_files::{CHANGED_NS, MemoryFiles};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{Status, head};
 
+use super::auth::Guard;
+use super::dispatch::CHALLENGES;
 use super::mime::MediaType;
 use super::record::Format;
 use super::rules::Rules;
@@ -37,6 +39,8 @@ pub struct Options {
     pub body_rate: u64,
     /// The port of HTTPS as clients see it: a request that came without TLS gets the address there.
     pub https: Option<u16>,
+    /// Paths that need a name and a password.
+    pub guards: Vec<Guard>,
     /// The format of the access log, if there is one.
     pub record: Option<Format>,
     /// Proxies whose `X-Forwarded-For` the log believes.
@@ -92,6 +96,7 @@ impl Default for Options {
             body_grace: Duration::from_secs(60),
             body_rate: 256,
             https: None,
+            guards: Vec::new(),
             record: None,
             trusted: Vec::new(),
             wall: WallClock::Fixed(Instant::ZERO, 0),
@@ -119,6 +124,17 @@ impl Options {
     /// The rules of a site.
     pub(super) fn rules_of(&self, site: u16) -> &Rules {
         usize::from(site).checked_sub(1).map_or(&self.rules, |at| &self.other_rules[at])
+    }
+
+    /// The index of the guard of a path, if it has one.
+    pub(super) fn guard_of(&self, path: &[u8]) -> Option<usize> {
+        if self.guards.is_empty() || path.starts_with(CHALLENGES) {
+            return None;
+        }
+        // The file system takes two slashes for one.
+        let names = path.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+        let path: Vec<u8> = names.flat_map(|name| [b"/", name].concat()).collect();
+        self.guards.iter().position(|guard| path.starts_with(guard.prefix().as_bytes()))
     }
 
     /// The error page of a status, if there is one.

@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 use wire::http::{Bad, Body, Head, Status, head, reply};
 
+use super::auth::Attempt;
 use super::body::{BodyError, RequestBody};
 use super::compress::Cache;
 use super::deliver::Transfer;
@@ -80,6 +81,8 @@ const PREFLIGHT_AGE: &str = "7200";
 /// Work that may block.
 #[derive(Debug)]
 pub enum Job<F> {
+    /// Check a password.
+    Check(Box<Attempt>),
     /// Look for a file.
     Find(Box<FileRequest>),
     /// Read a piece of a site's file: offset and length.
@@ -96,6 +99,7 @@ pub struct Outcome<F>(Back<F>);
 
 #[derive(Debug)]
 enum Back<F> {
+    Checked(Box<Attempt>, bool),
     Found(Box<FileRequest>, Target<F>),
     Read(F, io::Result<Vec<u8>>),
     Done,
@@ -263,13 +267,14 @@ impl<B: Platform> Web<B> {
         if head.body == Body::Length(0) {
             return self.act(cx, session, dispatch, &[], out);
         }
-        let keep = matches!(dispatch.act, Action::Echo);
+        let keep = matches!(&dispatch.act, Action::Echo | Action::Guarded(_));
         let incoming = RequestBody::new(head.body, keep, self.options.body_max, cx.now);
         let refused = matches!(
             dispatch.act,
             Action::Dismiss(..)
                 | Action::Refuse(..)
                 | Action::Overloaded
+                | Action::Unauthorized(_)
                 | Action::NotAllowed(_)
                 | Action::Redirect(..)
         );
@@ -392,6 +397,25 @@ impl<B: Platform> Web<B> {
             Action::Refuse(status, why) | Action::Dismiss(status, why) => {
                 responder.refuse(status, &[], why, out)
             }
+            Action::Unauthorized(guard) => {
+                let challenge = self.options.guards[guard].challenge();
+                let why = "expected a name and a password";
+                let fields = [("WWW-Authenticate", challenge.as_str())];
+                responder.refuse(Status::UNAUTHORIZED, &fields, why, out)
+            }
+            Action::Guarded(mut attempt) => {
+                if self.options.guards[attempt.guard].knows(&attempt) {
+                    return self.act(
+                        cx,
+                        session,
+                        Dispatch { act: attempt.act, context },
+                        body,
+                        out,
+                    );
+                }
+                attempt.body = body.to_vec();
+                return away(session, Job::Check(attempt), context);
+            }
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
             Action::File(request) => {
@@ -445,6 +469,11 @@ impl<B: Platform> Web<B> {
         match (std::mem::replace(&mut session.stage, Stage::Head), back) {
             (Stage::Away(context), Back::Found(request, target)) => {
                 self.answer(cx, session, (&request, target), *context, out)
+            }
+            (Stage::Away(context), Back::Checked(attempt, is_right)) => {
+                let Attempt { guard, act, body, .. } = *attempt;
+                let act = if is_right { act } else { Action::Unauthorized(guard) };
+                self.act(cx, session, Dispatch { act, context: *context }, &body, out)
             }
             (Stage::Away(context), Back::Done) => {
                 let act = Action::Say(mime::TEXT, Content::Fixed("done\n"));
@@ -561,6 +590,10 @@ impl<B: Platform> Service for Web<B> {
 
     fn work(&self, _journal: &Journal, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
+            Job::Check(attempt) => {
+                let is_right = self.options.guards[attempt.guard].check(&attempt);
+                Back::Checked(attempt, is_right)
+            }
             Job::Find(request) => {
                 let target = file::find(&self.files(request.site), &request);
                 Back::Found(request, target)

@@ -30,6 +30,8 @@ impl Status {
     /// 400.
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
     /// 403.
+    pub const UNAUTHORIZED: Status = Status(401, "Unauthorized");
+    /// See RFC 9110.
     pub const FORBIDDEN: Status = Status(403, "Forbidden");
     /// 404.
     pub const NOT_FOUND: Status = Status(404, "Not Found");

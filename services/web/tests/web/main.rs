@@ -1,6 +1,7 @@
 //! The web service through the seam: the reply to each request, under any split, warm or cold;
 //! refusals; and slow clients.
 
+mod auth;
 mod files;
 mod log;
 mod proxied;
