@@ -144,7 +144,9 @@ mod tests {
     fn what_is_not_understood_names_what_there_is() {
         let why = request(&["enjines"]).unwrap_err().to_string();
         assert!(
-            why.contains("churn, echo, engines, http-json, idle, uring, web, durable, echo-rates"),
+            why.contains(
+                "churn, echo, engines, http-json, idle, tasks, uring, web, durable, echo-rates"
+            ),
             "{why}"
         );
         assert!(request(&[]).is_err());

@@ -1,5 +1,8 @@
 //! The API of the example `http-json` on other HTTP libraries: `frameworks-bench NAME PORT` serves
-//! `GET /visits` and `POST /visits` on one thread.
+//! `GET /visits` and `POST /visits` on one thread. Two more names serve the market of the bare
+//! loops ([`market`]).
+
+mod market;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,12 +102,21 @@ fn may(port: u16) -> std::io::Result<()> {
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let names: [(&str, fn(u16) -> std::io::Result<()>); 4] =
-        [("actix", actix), ("ntex", ntex), ("hyper", hyper), ("may", may)];
+    let names: [(&str, fn(u16) -> std::io::Result<()>); 6] = [
+        ("actix", actix),
+        ("ntex", ntex),
+        ("hyper", hyper),
+        ("may", may),
+        ("tokio-loop", market::tokio_loop),
+        ("may-loop", market::may_loop),
+    ];
     let found = words.get(1).and_then(|name| names.iter().find(|(known, _)| known == name));
     let port = words.get(2).and_then(|port| port.parse().ok());
     let (Some((name, serve)), Some(port)) = (found, port) else {
-        eprintln!("expected `frameworks-bench actix|ntex|hyper|may PORT`");
+        eprintln!(
+            "expected `frameworks-bench actix|ntex|hyper|may PORT`, or `tokio-loop|may-loop PORT \
+             STOCKS`"
+        );
         std::process::exit(2);
     };
     if let Err(error) = serve(port) {
