@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tools::interrupt::watch;
 use tools::progress::{Live, Manner, Wishes};
-use tools::scrape::Scrape;
+use tools::scrape::{Otlp, Scrape};
 
 /// The measurement is invalid.
 const INVALID: u8 = 98;
@@ -87,16 +87,18 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
     let listener = args.output.prometheus.map(listen).transpose()?;
-    // The scrape address reads the board of the run, and passes its snapshots on to the view.
+    let otlp = args.output.otlp.as_deref().map(Otlp::new).transpose().map_err(Failure::Usage)?;
+    let is_counted = listener.is_some() || otlp.is_some();
+    // The thread of the counts reads the board of the run, and passes its snapshots on to the view.
     let (board, shown) = (Board::default(), Board::default());
     let hold = plan.settings.tops_up.then(Arc::default);
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
-    let seen = if listener.is_some() { &shown } else { &board };
+    let seen = if is_counted { &shown } else { &board };
     let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, seen, wishes);
-    let is_seen = live.is_some() || listener.is_some();
+    let is_seen = live.is_some() || is_counted;
     let view = live.is_some().then_some(shown);
-    let start = |it| Scrape::start(it, board.clone(), view, stop.clone());
-    let scrape = listener.map(start).transpose();
+    let start = || Scrape::start((listener, otlp), board.clone(), view, stop.clone());
+    let scrape = is_counted.then(start).transpose();
     let doing = "starting a thread";
     let scrape = scrape.map_err(|error| Failure::Machinery { doing, error })?;
     let board = is_seen.then_some(board);

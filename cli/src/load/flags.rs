@@ -241,12 +241,16 @@ pub struct OutputArgs {
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = NOT_ONE_RUN)]
     #[arg(hide_short_help = true)]
     pub prometheus: Option<SocketAddr>,
+    /// Send the counts during the run to this collector of OpenTelemetry (OTLP over HTTP)
+    #[arg(long, value_name = "http://HOST:4318", conflicts_with_all = NOT_ONE_RUN)]
+    #[arg(hide_short_help = true)]
+    pub otlp: Option<String>,
 }
 
 impl OutputArgs {
     /// Whether a flag has no place among several runs.
     pub fn is_of_one_run(&self) -> bool {
-        self.requests_csv.is_some() || self.prometheus.is_some()
+        self.requests_csv.is_some() || self.prometheus.is_some() || self.otlp.is_some()
     }
 }
 

@@ -95,9 +95,9 @@ impl Args {
                 None if line.args.model.stages.is_some() => {
                     Err(bad("--stages, whose length is not that of a turn".to_owned()))
                 }
-                None if line.args.output.is_of_one_run() => {
-                    Err(bad("--requests-csv or --prometheus, which take one run".to_owned()))
-                }
+                None if line.args.output.is_of_one_run() => Err(bad(
+                    "--requests-csv, --prometheus or --otlp, which take one run".to_owned(),
+                )),
                 None => line.args.plan(),
             }
         });

@@ -1,9 +1,14 @@
-//! `load --prometheus`: the counts of a load while it runs, at an address that Prometheus scrapes.
+//! `load --prometheus` and `load --otlp`: the counts of a load while it runs, at an address that
+//! Prometheus scrapes, and for a collector of OpenTelemetry ([`Otlp`]).
 //!
 //! One thread takes the snapshots that the generator's threads publish, adds them up, passes them
-//! on to the live view, and answers. So a slow scraper delays no request. Counters hold the whole
-//! run with its warm-up, like those of a server. A scraper that came during the run is given time
-//! to come once more: then its last counts are those of the report.
+//! on to the live view, and answers. So a slow scraper or collector delays no request. Counters
+//! hold the whole run with its warm-up, like those of a server. A scraper that came during the run
+//! is given time to come once more: then its last counts are those of the report.
+
+mod otlp;
+
+pub use otlp::Otlp;
 
 use language::info;
 use load::snapshot::{Board, Snapshot};
@@ -35,13 +40,36 @@ pub struct Scrape {
 
 /// The thread's state.
 struct Server {
-    listener: TcpListener,
+    listener: Option<TcpListener>,
+    otlp: Option<Otlp>,
     board: Board,
     view: Option<Board>,
     stop: Option<Arc<AtomicBool>>,
     over: Arc<AtomicBool>,
     totals: LoadTotals,
     is_scraped: bool,
+}
+
+/// A form of the counts.
+trait Sheet {
+    fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>);
+    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>);
+    /// The buckets have their upper edges, and counts that do not add up.
+    fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>);
+}
+
+impl Sheet for Exposition {
+    fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+        self.counters(name, help, rows);
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
+        self.gauges(name, help, rows);
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>) {
+        self.histogram(name, help, sum, buckets);
+    }
 }
 
 /// The counts of all threads since the run began.
@@ -66,21 +94,24 @@ impl Scrape {
         Ok(listener)
     }
 
-    /// Answers scrapes of the run that publishes on `board`, and passes its snapshots on to `view`.
+    /// Answers scrapes of the run that publishes on `board`, or sends its counts to a collector,
+    /// and passes its snapshots on to `view`.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn start(
-        listener: TcpListener,
+        (listener, otlp): (Option<TcpListener>, Option<Otlp>),
         board: Board,
         view: Option<Board>,
         stop: Option<Arc<AtomicBool>>,
     ) -> io::Result<Scrape> {
-        info!("counts for Prometheus at http://{}/metrics", listener.local_addr()?);
+        if let Some(listener) = &listener {
+            info!("counts for Prometheus at http://{}/metrics", listener.local_addr()?);
+        }
         let over = Arc::<AtomicBool>::default();
         let (totals, is_scraped) = (LoadTotals::default(), false);
         let shared = Arc::clone(&over);
-        let server = Server { listener, board, view, stop, over: shared, totals, is_scraped };
+        let server = Server { listener, otlp, board, view, stop, over: shared, totals, is_scraped };
         let thread = thread::Builder::new().name("scrape".to_owned());
         Ok(Scrape { over, thread: thread.spawn(move || server.run())? })
     }
@@ -102,6 +133,9 @@ impl Server {
             if let Some(view) = &self.view {
                 view.extend(snapshots);
             }
+            if let Some(otlp) = &mut self.otlp {
+                otlp.send(&self.totals, is_over && end.is_none());
+            }
             let is_answered = self.answer();
             if is_over {
                 let end = *end.get_or_insert(Instant::now() + LINGER);
@@ -117,7 +151,7 @@ impl Server {
     /// Answers the clients that wait; whether one has got the counts.
     fn answer(&mut self) -> bool {
         let mut is_answered = false;
-        while let Ok((client, _)) = self.listener.accept() {
+        while let Some(Ok((client, _))) = self.listener.as_ref().map(TcpListener::accept) {
             // A client that fails has no counts, and that is all.
             is_answered |= self.talk(client).unwrap_or(false);
         }
@@ -164,6 +198,11 @@ impl LoadTotals {
 
     fn text(&self) -> String {
         let mut out = Exposition::default();
+        self.put(&mut out);
+        out.text()
+    }
+
+    fn put(&self, out: &mut dyn Sheet) {
         let one = |value: f64| vec![(Labels::new(), value)];
         let sum = |of: fn(&Snapshot) -> u64| one(self.last.values().map(of).sum::<u64>() as f64);
         let (mut statuses, mut faults) = (BTreeMap::new(), load::Faults::default());
@@ -186,9 +225,9 @@ impl LoadTotals {
         let help = "Requests that were answered wrongly, lost or dropped";
         out.counters("load_failed_requests", help, one(self.failed as f64));
         let help = "Times of right replies: from due to done, in a closed loop from sent to done";
-        histogram(&mut out, "load_response_seconds", help, &self.times);
+        histogram(out, "load_response_seconds", help, &self.times);
         let help = "How late the generator noticed that a request was due";
-        histogram(&mut out, "load_generator_delay_seconds", help, &self.tardiness);
+        histogram(out, "load_generator_delay_seconds", help, &self.tardiness);
         let cpu = self.cpu_ns as f64 / 1e9;
         out.counters("load_generator_cpu_seconds", "CPU time of the generator", one(cpu));
         let stalled = self.last.values().map(|it| it.delays.stalled_ns).sum::<u64>() as f64 / 1e9;
@@ -200,12 +239,11 @@ impl LoadTotals {
         let phase = self.last.values().map(|it| it.phase).min().unwrap_or_default();
         let phase = phase.name().to_owned();
         out.gauges("load_phase", "The phase of the run", vec![row("phase", phase, 1)]);
-        out.text()
     }
 }
 
 /// Adds a histogram with two buckets an octave, from 16 us to a minute.
-fn histogram(out: &mut Exposition, name: &str, help: &str, times: &Spectrum) {
+fn histogram(out: &mut dyn Sheet, name: &str, help: &str, times: &Spectrum) {
     let found = times.buckets(1);
     let edges = (14..36).flat_map(|octave| [1 << octave, 3 << (octave - 1)]);
     let mut below = 0;

@@ -281,9 +281,10 @@ impl Arm {
 impl std::error::Error for BadPlan {}
 
 /// Flags of `roundhouse load` that several runs cannot share.
-const OF_ONE_RUN: [&str; 8] = [
+const OF_ONE_RUN: [&str; 9] = [
     "--receipts",
     "--requests-csv",
+    "--otlp",
     "--prometheus",
     "--unix",
     "--connect-to",

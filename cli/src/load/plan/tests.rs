@@ -270,8 +270,13 @@ fn a_file_of_requests_takes_one_run() {
         "http://127.0.0.1:1 --prometheus 127.0.0.1:1 --find-capacity --slo p99<5ms",
         "cannot be used with",
     );
-    let values = ["rows", "127.0.0.1:1", "1s:5"];
-    for (flag, value) in ["--requests-csv", "--prometheus", "--stages"].into_iter().zip(values) {
+    let values = [
+        ("--requests-csv", "rows"),
+        ("--prometheus", "127.0.0.1:1"),
+        ("--otlp", "http://127.0.0.1:1"),
+        ("--stages", "1s:5"),
+    ];
+    for (flag, value) in values {
         let turn = format!(r#"[["http://127.0.0.1:1", "--watch", "1", "{flag}", "{value}"]]"#);
         let (_folder, file) = testkit::Folder::with("turns", turn);
         let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
