@@ -1,10 +1,10 @@
 //! Why one server takes more CPU time for a request than another, from what was counted.
 //!
 //! A cause is something that a server does more often for a request (system calls, context
-//! switches, page faults), times its price on this machine ([`Prices`]), or the time in its own
-//! code, or the time that requests take less on connections that stay. Only what amounts to a tenth
-//! of the difference or more is named; a rest without a cause is said to have none. A price is that
-//! of the usual case, so a share is an estimate.
+//! switches, page faults, hand-overs between its threads), times its price on this machine
+//! ([`Prices`]), or the time in its own code, or the time that requests take less on connections
+//! that stay. Only what amounts to a tenth of the difference or more is named; a rest without a
+//! cause is said to have none. A price is that of the usual case, so a share is an estimate.
 
 use crate::census::Census;
 use crate::metric::Metric;
@@ -27,6 +27,8 @@ const BESIDE: f64 = 2.0;
 const REST_MIN: f64 = 0.3;
 /// User time is sampled; below this many nanoseconds of both servers (20 ticks) it tells nothing.
 const SAMPLED_MIN_NS: u64 = 200_000_000;
+/// The call by which threads wait for each other and wake each other.
+const FUTEX: &str = "futex";
 /// Calls that a ring executes for its owner, who does not make them.
 const BY_RING: [&str; 10] = [
     "sendto", "sendmsg", "write", "writev", "recvfrom", "recvmsg", "read", "readv", "accept4",
@@ -56,8 +58,8 @@ pub struct Reason {
 /// One cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The thing that was counted: `connections`, `system calls`, `context switches`, `page faults`
-    /// or `own code`.
+    /// The thing that was counted: `connections`, `system calls`, `hand-overs`, `context switches`,
+    /// `page faults` or `own code`.
     pub name: String,
     /// The finding in words.
     pub text: String,
@@ -90,8 +92,10 @@ impl<'a> Counts<'a> {
             lives.fold((0, 0), |sum, life| (sum.0 + life.user_ns, sum.1 + life.system_ns));
         let share = user as f64 / (user + system).max(1) as f64;
         let census = run.census.iter().find(counted);
-        let steady_ns = census.and_then(|it| it.steady_cpu_ns);
-        let connections_ns = steady_ns.map_or(0.0, |ns| rank.cpu_ns - ns);
+        // Races of earlier versions compared with the race itself.
+        let since_race = |it: &Census| it.steady_cpu_ns.map(|ns| rank.cpu_ns - ns);
+        let connections_ns = census.and_then(|it| it.connections_ns.or_else(|| since_race(it)));
+        let connections_ns = connections_ns.unwrap_or(0.0);
         let is_clear = connections_ns >= CONNECTIONS_MIN * rank.cpu_ns;
         Counts {
             census,
@@ -113,21 +117,43 @@ impl<'a> Counts<'a> {
     /// More time for opening and ending connections, a new worker for each among it.
     fn connections(&self, other: &Counts<'_>) -> Option<Cause> {
         let (mine, theirs) = (self.connections_ns, other.connections_ns);
-        let text = format!(
-            "{} per request to open and end its connections, not {}",
-            time(mine),
-            time(theirs)
-        );
+        let than = match theirs > 0.0 {
+            true => format!("not {}", time(theirs)),
+            false => "the other next to nothing".to_string(),
+        };
+        let text = format!("{} per request to open and end its connections, {than}", time(mine));
         (mine > 0.0).then(|| Cause { name: "connections".to_string(), text, ns: mine - theirs })
     }
 
-    /// More system calls than `other` makes.
-    fn system_calls(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+    /// More calls by which threads wake each other, and the switches between them; `None` if the
+    /// calls are fewer than the switches, because a hand-over takes two.
+    fn hand_overs(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+        let (calls, before) = (self.calls(FUTEX), other.calls(FUTEX));
+        let (switches, less) = (self.switches?, other.switches?);
+        let more = (switches - less).max(0.0);
+        let text = format!(
+            "its threads wake each other by {} `futex` calls ({} each) and {} context switches ({} \
+             each) per request, not {} and {}",
+            short(calls),
+            time(prices.call(FUTEX)),
+            short(switches),
+            time(prices.switch_ns),
+            short(before),
+            short(less)
+        );
+        let ns = (calls - before) * prices.call(FUTEX) + more * prices.switch_ns;
+        let is_one = calls > before && calls - before >= more;
+        is_one.then(|| Cause { name: "hand-overs".to_string(), text, ns })
+    }
+
+    /// More system calls than `other` makes, without those named `except`.
+    fn system_calls(&self, other: &Counts<'_>, prices: &Prices, except: &str) -> Option<Cause> {
         let (mine, theirs) = (self.census?, other.census?);
         let ring = self.has_ring() || other.has_ring();
         let names: BTreeSet<&str> =
             mine.calls.iter().chain(&theirs.calls).map(|call| call.name.as_str()).collect();
-        let names = names.into_iter().filter(|name| !(ring && BY_RING.contains(name)));
+        let counts = |name: &&str| *name != except && !(ring && BY_RING.contains(name));
+        let names = names.into_iter().filter(counts);
         let mut rows: Vec<(&str, f64, f64)> = names
             .map(|name| {
                 let more = self.calls(name) - other.calls(name);
@@ -142,9 +168,10 @@ impl<'a> Counts<'a> {
             named.map(|(name, more, _)| format!("{} `{name}` more", short(*more))).collect();
         let (all, before) = (mine.per_request()?, theirs.per_request()?);
         let text = format!(
-            "{} system calls per request, not {} ({})",
-            short(all),
-            short(before),
+            "{} {}system calls per request, not {} ({})",
+            short(all - self.calls(except)),
+            if except.is_empty() { "" } else { "other " },
+            short(before - other.calls(except)),
             named.join(", ")
         );
         Some(Cause { name: "system calls".to_string(), text, ns })
@@ -192,10 +219,12 @@ pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
         for rank in cost.ranks.iter().filter(|rank| rank.costlier) {
             let counts = Counts::of(run, rank, &cost.point);
             if counts.census.is_some() && base.census.is_some() {
+                let hand_overs = counts.hand_overs(&base, prices);
+                let except = if hand_overs.is_some() { FUTEX } else { "" };
                 let causes = [
                     counts.connections(&base),
-                    counts.system_calls(&base, prices),
-                    counts.context_switches(&base, prices),
+                    counts.system_calls(&base, prices, except),
+                    hand_overs.or_else(|| counts.context_switches(&base, prices)),
                     counts.page_faults(&base, prices),
                     counts.own_code(&base),
                 ];
@@ -273,4 +302,87 @@ fn reason(rank: &Rank, cheapest: &Rank, point: &str, all: impl Iterator<Item = C
 /// A time for a sentence: `2.1 µs`.
 fn time(ns: f64) -> String {
     if ns.abs() < 1e3 { format!("{} ns", short(ns)) } else { format!("{} µs", short(ns / 1e3)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::census::Calls;
+    use crate::verdict::CostAnswer;
+
+    /// A race of `thread` with `epoll` at one point, in which `thread` makes these calls and
+    /// switches, and takes this much for its connections.
+    fn race(calls: &[(&str, f64)], switches: f64, connections_ns: f64) -> (Run, RaceAnswer) {
+        let census = |arm: &str, calls: &[(&str, f64)], switches: f64, connections_ns: f64| {
+            let row = |&(name, per_request): &(&str, f64)| Calls {
+                name: name.to_string(),
+                per_request,
+                ..Calls::default()
+            };
+            Census {
+                arm: arm.to_string(),
+                calls: calls.iter().map(row).collect(),
+                switches_per_request: Some(switches),
+                steady_cpu_ns: Some(1e3),
+                connections_ns: Some(connections_ns),
+                ..Census::default()
+            }
+        };
+        let least = [("recvfrom", 1.0), ("sendto", 1.0)];
+        let all = [&least[..], calls].concat();
+        let prices = Prices { entry_ns: 100.0, switch_ns: 2_000.0, ..Prices::default() };
+        let run = Run {
+            census: vec![
+                census("epoll", &least, 0.1, 0.0),
+                census("thread", &all, switches, connections_ns),
+            ],
+            prices: Some(prices),
+            ..Run::default()
+        };
+        let rank = |arm: &str, cpu_ns, costlier| Rank {
+            arm: arm.to_string(),
+            cpu_ns,
+            costlier,
+            ..Rank::default()
+        };
+        let ranks = vec![rank("epoll", 8_000.0, false), rank("thread", 12_000.0, true)];
+        let costs = vec![CostAnswer { ranks, ..CostAnswer::default() }];
+        (run, RaceAnswer { costs, ..RaceAnswer::default() })
+    }
+
+    #[test]
+    fn each_planted_cause_is_named() {
+        let check = |calls: &[(&str, f64)], switches: f64, connections_ns: f64, want: &str| {
+            let (run, answer) = race(calls, switches, connections_ns);
+            let found = reasons(&run, &answer).remove(0).text;
+            assert_eq!(found, format!("`thread` takes 4.00 µs more than `epoll`: {want}."));
+        };
+        check(&[], 0.1, 0.0, "no cause was found");
+        check(
+            &[("getpid", 30.0)],
+            0.1,
+            0.0,
+            "32.0 system calls per request, not 2.00 (30.0 `getpid` more): about 75 %",
+        );
+        // Switches without calls for them: the threads wait for clients or for the core.
+        let switches = "2.10 context switches per request, not 0.100: about 100 %";
+        check(&[("futex", 0.2)], 2.1, 0.0, switches);
+        check(
+            &[("futex", 6.0), ("getpid", 10.0)],
+            1.1,
+            0.0,
+            "its threads wake each other by 6.00 `futex` calls (100 ns each) and 1.10 context \
+             switches (2.00 µs each) per request, not 0.000 and 0.100: about 65 %; 12.0 other \
+             system calls per request, not 2.00 (10.0 `getpid` more): about 25 %",
+        );
+        check(
+            &[],
+            0.1,
+            4_000.0,
+            "4.00 µs per request to open and end its connections, the other next to nothing: about \
+             100 %",
+        );
+        // Two short windows differ by less.
+        check(&[], 0.1, 1_000.0, "no cause was found");
+    }
 }

@@ -31,6 +31,10 @@ pub struct Census {
     /// faults were counted on such connections too.
     #[serde(default)]
     pub steady_cpu_ns: Option<f64>,
+    /// CPU time for each request that opening and ending connections takes, nanoseconds: the least
+    /// difference of a few pairs of windows, one on such connections and one on those that stay.
+    #[serde(default)]
+    pub connections_ns: Option<f64>,
     /// The reason why there is no count.
     pub missing: Option<String>,
 }

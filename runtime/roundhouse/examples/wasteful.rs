@@ -1,12 +1,12 @@
-//! Answers each line, and wastes on it what the variable `WASTE` names: `calls`, `switches`
-//! or `code` (`code:400` for 400 additions, else 20,000). Race it against itself without waste
-//! and let `roundhouse explain` find out.
+//! Answers each line, and wastes on it what the variable `WASTE` names: `calls`, `switches`,
+//! `wakes` or `code` (`code:400` for 400 additions, else 20,000). Race it against itself without
+//! waste and let `roundhouse explain` find out.
 
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Condvar, Mutex, Once, OnceLock};
 
 use roundhouse::prelude::*;
 
@@ -20,7 +20,17 @@ fn helper() -> Mutex<Helper> {
     Mutex::new((there, pong))
 }
 
+/// Gives the turn to the other thread, `true` or `false`, and waits for it to come back.
+fn pass(to: bool) {
+    static TURN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    let mut turn = TURN.0.lock().expect("no thread panics while it holds this");
+    *turn = to;
+    TURN.1.notify_one();
+    drop(TURN.1.wait_while(turn, |turn| *turn == to));
+}
+
 fn main() -> ExitCode {
+    static PARTNER: Once = Once::new();
     static HELPER: OnceLock<Mutex<Helper>> = OnceLock::new();
     let waste = std::env::var("WASTE").unwrap_or_default();
     let additions: u64 = match waste.strip_prefix("code") {
@@ -40,6 +50,16 @@ fn main() -> ExitCode {
                 for _ in 0..5 {
                     black_box(there.send(()).is_ok() && back.recv().is_ok());
                 }
+            }
+            "wakes" => {
+                PARTNER.call_once(|| {
+                    drop(std::thread::spawn(|| {
+                        loop {
+                            pass(false)
+                        }
+                    }))
+                });
+                (0..5).for_each(|_| pass(true));
             }
             _ => {
                 black_box((0..additions).fold(1, |sum, it| sum ^ black_box(it)));

@@ -36,7 +36,7 @@ fn servers_in_turn_are_answered_in_one_sentence() {
     assert!(page.contains("Verdict against epoll"));
 }
 
-/// Three servers that each waste something else, and one that forks, are set apart from one that
+/// Four servers that each waste something else, and one that forks, are set apart from one that
 /// wastes nothing.
 #[test]
 fn planted_causes_are_found() {
@@ -52,6 +52,7 @@ fn planted_causes_are_found() {
     let wastes = [
         ("calls", "stays", "system calls"),
         ("switches", "stays", "context switches"),
+        ("wakes", "stays", "hand-overs"),
         ("code", "stays", "own code"),
         ("fork", "comes and goes", "connections"),
     ];

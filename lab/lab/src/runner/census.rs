@@ -21,7 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The duration of the load, milliseconds; counts need no precision.
 const WINDOW_MS: u64 = 500;
 
-/// The load before the tool attaches, milliseconds.
+/// The load before the tool attaches: pairs of windows, and the length of each in milliseconds. A
+/// server whose threads hand over to each other changes its pace between two windows.
+const PAIRS: usize = 3;
 const STEADY_MS: u64 = 200;
 
 /// The tool that counts.
@@ -53,9 +55,9 @@ impl Runner {
         };
         up.hold(point.idle);
         let stays = LoadPoint { requests_per_connection: 0, ..point.clone() };
-        let steady = self.steady(&up, arm, &stays, dir)?;
+        let paced = self.paced(&up, arm, [&stays, point], dir)?;
         // A traced server answers fewer requests, so the connections of a window would weigh more.
-        let counted = if steady.cpu_ns_per_request.is_some() { &stays } else { point };
+        let counted = if paced.steady_cpu_ns.is_some() { &stays } else { point };
         let traced = match tool.attach(&up, dir) {
             Ok(traced) => traced,
             Err(reason) => return Some(missing(reason)),
@@ -89,21 +91,47 @@ impl Runner {
             requests,
             calls,
             faults_per_request,
-            switches_per_request: steady.switches_per_request,
-            delay_ns_per_request: steady.delay_ns_per_request,
-            steady_cpu_ns: steady.cpu_ns_per_request,
             missing: why,
-            ..empty
+            arm: empty.arm,
+            point: empty.point,
+            ..paced
         })
     }
 
-    /// The server's usage on connections that stay: the switches and delays of a thread or process
-    /// that ends with its connection cannot be read any more. Empty where it cannot be read.
-    fn steady(&self, up: &Up, arm: &Arm, stays: &LoadPoint, dir: &Path) -> Option<Usage> {
+    /// The figures of a census without a tool: medians on connections that stay, and what a request
+    /// takes more where connections come and go. `None` if the run was interrupted.
+    fn paced(&self, up: &Up, arm: &Arm, points: [&LoadPoint; 2], dir: &Path) -> Option<Census> {
+        let (mut all, mut more) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            let stays = self.usage(up, arm, points[0], dir)?;
+            let Some(stays_ns) = stays.cpu_ns_per_request else { break };
+            all.push(stays);
+            if points[1].requests_per_connection > 0 {
+                let both = self.usage(up, arm, points[1], dir)?.cpu_ns_per_request;
+                more.extend(both.map(|both_ns| both_ns - stays_ns));
+            }
+        }
+        let middle = |of: fn(&Usage) -> Option<f64>| {
+            stats::median(&all.iter().filter_map(of).collect::<Vec<f64>>())
+        };
+        let steady_cpu_ns = middle(|it| it.cpu_ns_per_request);
+        let connections_ns = more.into_iter().reduce(f64::min).unwrap_or(0.0);
+        Some(Census {
+            switches_per_request: middle(|it| it.switches_per_request),
+            delay_ns_per_request: middle(|it| it.delay_ns_per_request),
+            connections_ns: steady_cpu_ns.map(|_| connections_ns),
+            steady_cpu_ns,
+            ..Census::default()
+        })
+    }
+
+    /// The server's usage in one window: the switches and delays of a thread or process that ends
+    /// with its connection cannot be read any more. Empty where it cannot be read.
+    fn usage(&self, up: &Up, arm: &Arm, point: &LoadPoint, dir: &Path) -> Option<Usage> {
         let request = Request {
             warmup_ms: 50,
             window_ms: STEADY_MS,
-            ..Request::of(&self.plan, arm, stays, 1, None)
+            ..Request::of(&self.plan, arm, point, 1, None)
         };
         let asked = self.ask(up, &request, dir)?;
         Some(asked.ok().and_then(|load| load.server).unwrap_or_default())
