@@ -244,6 +244,18 @@ fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)>
     Ok((names, rules, files))
 }
 
+/// Why a flag has no use with a certificate, or without one.
+fn without_use(args: &Args, is_sealed: bool) -> &'static str {
+    match is_sealed {
+        true if args.h2c => "expected --h2c without a certificate: TLS offers HTTP/2 anyway",
+        false if args.https_redirect.is_some() => {
+            "expected --https-redirect with a certificate, found none"
+        }
+        false if args.no_http2 => "expected --no-http2 with a certificate, found none",
+        _ => "",
+    }
+}
+
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.server.refuse_layers(false, "pages ask this server over HTTP already")?;
@@ -253,14 +265,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let certificates = Certificates::new(&args.server.certificate, key_files);
     let protocols = if args.no_http2 { certificate::HTTP } else { certificate::HTTP2 };
     let keys = certificates.keys(protocols)?;
-    let without_use = match keys {
-        Some(_) if args.h2c => "expected --h2c without a certificate: TLS offers HTTP/2 anyway",
-        None if args.https_redirect.is_some() => {
-            "expected --https-redirect with a certificate, found none"
-        }
-        None if args.no_http2 => "expected --no-http2 with a certificate, found none",
-        _ => "",
-    };
+    let without_use = without_use(&args, keys.is_some());
     if !without_use.is_empty() {
         return Err(Refused(without_use.to_owned()).into());
     }

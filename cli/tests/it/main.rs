@@ -5,6 +5,7 @@
 //! one engine, with `reset_storm` one test on all. The groups below assign tests to arms.
 //! `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
+mod addresses;
 mod arms;
 mod books;
 mod budget;
@@ -86,7 +87,8 @@ groups! { $
         drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
         handover: who_is_inside_stays;
         web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system,
-            several_addresses, a_half_closed_client_waits_for_free;
+            a_half_closed_client_waits_for_free;
+        addresses: several_addresses;
         slow: a_half_closed_reader_waits_for_free;
         unheard: a_reader_that_pauses_stops_nothing;
         status: counts_agree_with_what_was_served;
@@ -143,7 +145,8 @@ groups! { $
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
         websocket: certificates_are_renewed, lines_of_pages;
-        web: rules, compressed, rights_are_given_up;
+        web: rules, compressed;
+        addresses: rights_are_given_up;
         save: a_full_disk, a_read_only_directory, foreign_books, one_server_a_book;
     }
 

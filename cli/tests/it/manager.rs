@@ -41,8 +41,8 @@ pub fn a_lent_listener(arm: &Arm) {
         inherit::set_inheritable(lent, true).expect("our own descriptor");
     }
     let script = format!(
-        "exec 3<&{}- 4<&{}-; export LISTEN_FDS=2 LISTEN_PID=$$ WATCHDOG_PID=$$ WATCHDOG_USEC=500000 \
-         NOTIFY_SOCKET={}; exec \"$@\"",
+        "exec 3<&{}- 4<&{}-; export LISTEN_FDS=2 LISTEN_PID=$$ WATCHDOG_PID=$$ \
+         WATCHDOG_USEC=500000 NOTIFY_SOCKET={}; exec \"$@\"",
         listener.as_raw_fd(),
         other.as_raw_fd(),
         place.display()

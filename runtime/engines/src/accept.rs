@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use memory::Board;
 use seam::WorkerId;
 
-use self::listen::{Group, check_several, listen, listeners_of, sleeps};
+use self::listen::{SocketsOf, check_several, listen, listeners_of, sleeps};
 use self::set::{ListenerSet, WorkerListener};
 use self::source::AcceptSource;
 use crate::address::{Address, SocketFile};
@@ -75,7 +75,7 @@ impl Listeners {
                 .map_err(|error| Fault::Listen(addresses[0].clone(), error))?,
         };
         check_several(groups.len(), shape)?;
-        let path = |group: &Group| match &group.1 {
+        let path = |group: &SocketsOf| match &group.1 {
             Address::Unix(path, _) if !is_lent => Some(path.clone()),
             _ => None,
         };
@@ -98,7 +98,7 @@ impl Listeners {
         Listeners::of(groups, shape, true)
     }
 
-    fn of(groups: Vec<Group>, shape: &Shape, is_within: bool) -> io::Result<Listeners> {
+    fn of(groups: Vec<SocketsOf>, shape: &Shape, is_within: bool) -> io::Result<Listeners> {
         let (mut sockets, mut counts, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
         for (own, address) in groups {
             counts.push(own.len());
@@ -184,7 +184,11 @@ impl Listeners {
 }
 
 /// The listeners of the predecessor.
-fn inherit(handover: &Handover, addresses: &[Address], shape: &Shape) -> io::Result<Vec<Group>> {
+fn inherit(
+    handover: &Handover,
+    addresses: &[Address],
+    shape: &Shape,
+) -> io::Result<Vec<SocketsOf>> {
     let listeners = handover.listeners()?;
     let mut counts: Vec<usize> = addresses.iter().map(|it| listeners_of(it, shape)).collect();
     let wanted: usize = counts.iter().sum();
@@ -192,8 +196,8 @@ fn inherit(handover: &Handover, addresses: &[Address], shape: &Shape) -> io::Res
         if !lent::is_lent() {
             // A queue that no worker accepts from would strand its connections.
             return Err(io::Error::other(format!(
-                "expected {wanted} listeners for this shape, found {}: keep --workers, --accept and \
-                 --listen",
+                "expected {wanted} listeners for this shape, found {}: keep --workers, --accept \
+                 and --listen",
                 listeners.len()
             )));
         }

@@ -82,8 +82,8 @@ pub struct Beside<'a> {
     /// Each worker calls it with the number of the reload before its next turn, to read
     /// certificates again.
     pub renew: Option<&'a Renew<'a>>,
-    /// The files that the service writes to, if it says so: `--user` gives them to the user, who can
-    /// write beneath no other folders than theirs.
+    /// The files that the service writes to, if it says so: `--user` gives them to the user, and
+    /// the server can then write beneath no other folders than theirs.
     pub writes: Option<&'a [PathBuf]>,
 }
 

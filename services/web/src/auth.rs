@@ -1,5 +1,5 @@
-//! Basic authentication (RFC 7617): paths that need a name and a password of a file that htpasswd(1)
-//! writes.
+//! Basic authentication (RFC 7617): paths that need a name and a password of a file of
+//! htpasswd(1).
 //!
 //! bcrypt is slow by intent, some 50 ms for a check, so each check is a job. A digest of the last
 //! right password of each user is remembered, and later requests cost some hundred nanoseconds.
@@ -11,10 +11,14 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use seam::Out;
 use sha2::{Digest, Sha256};
-use wire::http::Head;
+use wire::http::{Head, Status};
 
-use super::dispatch::Action;
+use super::dispatch::{Action, Dispatch, ReplyContext};
+use super::platform::Platform;
+use super::respond::{Responder, Summary};
+use super::service::{At, Job, Next, Session, Web, away};
 
 /// A prefix of paths and its users, who can be replaced.
 #[derive(Clone, Debug)]
@@ -47,7 +51,7 @@ pub struct Attempt {
     pub guard: usize,
     user: String,
     password: String,
-    /// What the user gets.
+    /// The action for the right password.
     pub act: Action,
     /// The body of the request.
     pub body: Vec<u8>,
@@ -72,10 +76,12 @@ impl Guard {
         &self.prefix
     }
 
-    /// The challenge, whose realm is the path.
-    pub(super) fn challenge(&self) -> String {
+    /// Asks for a name and a password; the realm is the path.
+    pub(super) fn refuse(&self, responder: &mut Responder<'_>, out: &mut Out) -> Summary {
         let realm = if self.prefix.is_empty() { "/" } else { &self.prefix };
-        format!("Basic realm=\"{realm}\", charset=\"UTF-8\"")
+        let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+        let fields = [("WWW-Authenticate", challenge.as_str())];
+        responder.refuse(Status::UNAUTHORIZED, &fields, "expected a name and a password", out)
     }
 
     /// Replaces the users by those of a file's text. Passwords that were right are forgotten.
@@ -138,6 +144,12 @@ impl Attempt {
         }
     }
 
+    /// The action for a right or a wrong password, and the body of the request.
+    pub(super) fn answer(self, is_right: bool) -> (Action, Vec<u8>) {
+        let act = if is_right { self.act } else { Action::Unauthorized(self.guard) };
+        (act, self.body)
+    }
+
     /// The name of the user.
     pub(super) fn user(&self) -> &str {
         &self.user
@@ -146,6 +158,25 @@ impl Attempt {
     /// The hash has a salt, so equal passwords of two users differ.
     fn digest(&self, hash: &str) -> [u8; 32] {
         Sha256::digest([hash, "\n", &self.user, "\n", &self.password].concat()).into()
+    }
+}
+
+impl<B: Platform> Web<B> {
+    /// Carries out the action of a password that is known, or starts its check.
+    pub(super) fn guard(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        mut attempt: Box<Attempt>,
+        context: ReplyContext,
+        body: &[u8],
+        out: &mut Out,
+    ) -> Next<B::File> {
+        if self.options.guards[attempt.guard].knows(&attempt) {
+            return self.act(cx, session, Dispatch { act: attempt.act, context }, body, out);
+        }
+        attempt.body = body.to_vec();
+        away(session, Job::Check(attempt), context)
     }
 }
 

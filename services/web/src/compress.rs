@@ -14,8 +14,8 @@ pub const LEN_MIN: u64 = 1024;
 /// Longer files are sent as they are, because the kernel can then send them, and because a client
 /// would wait for some tenths of a second.
 pub const LEN_MAX: u64 = 8 << 20;
-/// The level of zstd: the highest whose speed is still that of gzip (zstd(1) has 1 to 19). Its window
-/// is at most the 8 MiB that every client takes (RFC 9659).
+/// The level of zstd: the highest whose speed is still that of gzip (zstd(1) has 1 to 19). Its
+/// window is at most the 8 MiB that every client takes (RFC 9659).
 const ZSTD_LEVEL: i32 = 9;
 /// The level of gzip, which is the default of zlib and gzip(1).
 const GZIP_LEVEL: u32 = 6;

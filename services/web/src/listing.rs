@@ -101,14 +101,16 @@ mod tests {
         let folder = Entry { name: b"z".to_vec(), len: None, modified_ns: 0 };
         let entries = vec![file(b"b c\xff"), file(b".hidden"), file(b"<a>&\"'%"), folder];
         let data = String::from_utf8(json(entries.clone())).expect("text");
-        let lines = [
-            "[",
-            "{\"name\":\"z\",\"kind\":\"folder\",\"size\":null,\"modified\":\"1970-01-01T00:00:00Z\"},",
-            "{\"name\":\"<a>&\\\"'%\",\"kind\":\"file\",\"size\":5,\"modified\":\"1994-11-06T08:49:37Z\"},",
-            "{\"name\":\"b c\\ufffd\",\"kind\":\"file\",\"size\":5,\"modified\":\"1994-11-06T08:49:37Z\"}",
-            "]",
+        let object = |name: &str, kind: &str, size: &str, date: &str| {
+            let start = format!("{{\"name\":\"{name}\",\"kind\":\"{kind}\",\"size\":{size}");
+            format!("{start},\"modified\":\"{date}Z\"}}")
+        };
+        let objects = [
+            object("z", "folder", "null", "1970-01-01T00:00:00"),
+            object("<a>&\\\"'%", "file", "5", "1994-11-06T08:49:37"),
+            object("b c\\ufffd", "file", "5", "1994-11-06T08:49:37"),
         ];
-        assert_eq!(data.lines().collect::<Vec<_>>(), lines);
+        assert_eq!(data, format!("[\n{}\n]\n", objects.join(",\n")));
         let text = String::from_utf8(page(b"/x/", entries)).expect("text");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("<tr>")).collect();
         assert_eq!(
@@ -116,7 +118,8 @@ mod tests {
             [
                 "<tr><td><a href=\"../\">../</a><td><td>",
                 "<tr><td><a href=\"./z/\">z/</a><td><td>1970-01-01 00:00:00",
-                "<tr><td><a href=\"./%3Ca%3E%26%22%27%25\">&lt;a&gt;&amp;&quot;&#39;%</a><td>5<td>1994-11-06 08:49:37",
+                "<tr><td><a href=\"./%3Ca%3E%26%22%27%25\">&lt;a&gt;&amp;&quot;&#39;%</a><td>5\
+                 <td>1994-11-06 08:49:37",
                 "<tr><td><a href=\"./b%20c%FF\">b c\u{fffd}</a><td>5<td>1994-11-06 08:49:37",
             ]
         );

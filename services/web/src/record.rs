@@ -40,7 +40,7 @@ enum Part {
 const FACTS: &str = "%% %h %a %l %u %t %r %m %U %q %H %s %b %B %D %T %v";
 /// The common log format. It shows no body as 0 bytes (`%B`).
 const COMMON: &str = "%h %l %u %t \"%r\" %s %B";
-/// What the combined one shows after that.
+/// The rest of the combined one.
 const COMBINED: &str = " \"%{Referer}i\" \"%{User-Agent}i\"";
 
 impl Default for Format {
@@ -64,7 +64,7 @@ impl FromStr for Format {
             _ if text.contains('%') => (text, text.to_owned()),
             _ => {
                 return Err(format!(
-                    "expected common, combined, json or a pattern such as '%h %r %s', found `{text}`"
+                    "expected common, combined, json or a pattern such as '%h %r', found `{text}`"
                 ));
             }
         };

@@ -397,24 +397,9 @@ impl<B: Platform> Web<B> {
             Action::Refuse(status, why) | Action::Dismiss(status, why) => {
                 responder.refuse(status, &[], why, out)
             }
-            Action::Unauthorized(guard) => {
-                let challenge = self.options.guards[guard].challenge();
-                let why = "expected a name and a password";
-                let fields = [("WWW-Authenticate", challenge.as_str())];
-                responder.refuse(Status::UNAUTHORIZED, &fields, why, out)
-            }
-            Action::Guarded(mut attempt) => {
-                if self.options.guards[attempt.guard].knows(&attempt) {
-                    return self.act(
-                        cx,
-                        session,
-                        Dispatch { act: attempt.act, context },
-                        body,
-                        out,
-                    );
-                }
-                attempt.body = body.to_vec();
-                return away(session, Job::Check(attempt), context);
+            Action::Unauthorized(guard) => self.options.guards[guard].refuse(&mut responder, out),
+            Action::Guarded(attempt) => {
+                return self.guard(cx, session, attempt, context, body, out);
             }
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
@@ -471,8 +456,7 @@ impl<B: Platform> Web<B> {
                 self.answer(cx, session, (&request, target), *context, out)
             }
             (Stage::Away(context), Back::Checked(attempt, is_right)) => {
-                let Attempt { guard, act, body, .. } = *attempt;
-                let act = if is_right { act } else { Action::Unauthorized(guard) };
+                let (act, body) = attempt.answer(is_right);
                 self.act(cx, session, Dispatch { act, context: *context }, &body, out)
             }
             (Stage::Away(context), Back::Done) => {
@@ -499,7 +483,7 @@ fn is_head(input: &[u8]) -> bool {
 }
 
 /// Starts a job.
-fn away<F>(session: &mut Session<F>, job: Job<F>, context: ReplyContext) -> Next<F> {
+pub(super) fn away<F>(session: &mut Session<F>, job: Job<F>, context: ReplyContext) -> Next<F> {
     session.stage = Stage::Away(Box::new(context));
     Next::Job(job)
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 
 use sys::{inherit, socket};
 
-use super::listen::{Group, options, set_waits};
+use super::listen::{SocketsOf, options, set_waits};
 use crate::address::Address;
 use crate::shape::Shape;
 
@@ -40,7 +40,7 @@ pub fn lent() -> io::Result<Vec<OwnedFd>> {
 }
 
 /// A service manager's listeners, which all workers share.
-pub fn adopt(listeners: Vec<OwnedFd>, shape: &Shape) -> io::Result<Vec<Group>> {
+pub fn adopt(listeners: Vec<OwnedFd>, shape: &Shape) -> io::Result<Vec<SocketsOf>> {
     let options = options(shape, listeners.len() > 1);
     let group = |listener: OwnedFd| {
         socket::adopt_listener(&listener, &options).map_err(|error| {

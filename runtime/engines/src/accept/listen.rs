@@ -20,7 +20,7 @@ pub fn listeners_of(address: &Address, shape: &Shape) -> usize {
 }
 
 /// The listening sockets of an address.
-pub type Group = (Vec<OwnedFd>, Address);
+pub type SocketsOf = (Vec<OwnedFd>, Address);
 
 /// Whether the workers that accept sleep in a call until a connection comes.
 pub fn sleeps(shape: &Shape) -> bool {
@@ -75,7 +75,7 @@ pub fn set_waits(listener: &OwnedFd, shape: &Shape) -> io::Result<()> {
 }
 
 /// For each address one listening socket, or one for each worker on the same port.
-pub fn listen(addresses: &[Address], shape: &Shape) -> Result<Vec<Group>, Fault> {
+pub fn listen(addresses: &[Address], shape: &Shape) -> Result<Vec<SocketsOf>, Fault> {
     let is_one = addresses.len() > 1;
     // An address of IPv6 takes the clients of IPv4 too, unless another one does.
     let is_net4 = |port: u16| {
@@ -90,7 +90,11 @@ pub fn listen(addresses: &[Address], shape: &Shape) -> Result<Vec<Group>, Fault>
     addresses.iter().map(group).collect()
 }
 
-fn listen_on(address: &Address, shape: &Shape, options: &ListenOptions) -> Result<Group, Fault> {
+fn listen_on(
+    address: &Address,
+    shape: &Shape,
+    options: &ListenOptions,
+) -> Result<SocketsOf, Fault> {
     let each = listeners_of(address, shape);
     let mut address = address.clone();
     let mut listeners = Vec::with_capacity(each);

@@ -1,7 +1,7 @@
 //! The listener of a worker: a socket, or the sockets of several addresses as one.
 //!
-//! Several sockets are members of a readiness list (epoll(7)), which is itself readable while one of
-//! them is. So each mechanism watches one descriptor, however many addresses there are. All workers
+//! Several sockets are members of a readiness list (epoll(7)), which is readable while one of them
+//! is. So each mechanism watches one descriptor, however many addresses there are. All workers
 //! that share the sockets share the list: the kernel wakes one sleeper for each connection, and a
 //! connection of which it told a killed worker is still in the list for the others. A member that
 //! was reported goes to the end of the list, so no address starves another.
