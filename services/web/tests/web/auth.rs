@@ -58,7 +58,7 @@ fn a_file_that_is_read_again_counts_at_once() {
     let ask = || Talk::new(&web, &journal).say(request("GET", "/private/a.txt", RIGHT).as_bytes());
     assert!(ask().ends_with("secret"));
     let why = guard.set_users("ada:$apr1$x$y\n").expect_err("another hash").to_string();
-    assert!(why.starts_with("line 1: expected NAME:$2y$04$yt6.r4Z8BF2WdAJLsIOZvu.ineSNR2ElWmiTekHXIjmXHQ5.n6hXK with a hash of bcrypt"), "{why}");
+    assert!(why.starts_with("line 1: expected NAME:HASH with a hash of bcrypt"), "{why}");
     assert!(ask().ends_with("secret"), "a file with a mistake changes nothing");
     guard.set_users("").expect("nobody");
     assert!(ask().starts_with("HTTP/1.1 401 "));

@@ -20,6 +20,7 @@ use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
 use super::parking::{self, Connection, ParkedConnections};
+use crate::accept::set::WorkerListener;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS, SHORT_LOOK, WAIT};
@@ -34,8 +35,11 @@ const KEY_BELL: u64 = 3 << 60;
 
 /// The longest time for which reloaded settings may go unnoticed.
 const RELOAD: Duration = Duration::from_secs(5);
-/// Of several processes that watch one listener, the kernel wakes only one.
-const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
+/// Of several processes that watch one listener, the kernel wakes only one; of those that watch a
+/// set of them, all.
+fn interest(listener: WorkerListener<'_>) -> Interest {
+    Interest { exclusive: matches!(listener, WorkerListener::One(_)), ..Interest::READ }
+}
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
 pub fn serve(
@@ -236,9 +240,10 @@ impl Listener<'_, '_> {
             }
         }
         if wants != self.duties.listening {
+            let source = context.accept_source.fd();
             match wants {
-                true => parking.epoll.add(context.accept_source.fd(), LISTENER, KEY_LISTENER)?,
-                false => parking.epoll.remove(context.accept_source.fd())?,
+                true => parking.epoll.add(source, interest(context.listener), KEY_LISTENER)?,
+                false => parking.epoll.remove(source)?,
             }
             self.duties.listening = wants;
         }
