@@ -314,7 +314,7 @@ pub struct HttpArgs {
     /// The body of each request, with escapes \r \n \t \0 \xHH
     #[arg(long, value_name = "TEXT", conflicts_with = "body_file")]
     pub body: Option<String>,
-    /// The file with the body of each request
+    /// The file with the body of each request; with grpc:// it is the message
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub body_file: Option<PathBuf>,
     /// A file with a request in each line: [METHOD] URL|PATH [WEIGHT]. URLs have the target's
@@ -328,8 +328,8 @@ pub struct HttpArgs {
     /// Also send the cookies of --har
     #[arg(long, requires = "har", hide_short_help = true)]
     pub har_cookies: bool,
-    /// The status of a right reply [default: 200 to 399]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
+    /// The status of a right reply [default: 200 to 399; 0 with grpc://]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=599))]
     #[arg(hide_short_help = true)]
     pub expect_status: Option<u16>,
     /// Take replies with an incomplete head, or a body shorter than announced, as right, and count

@@ -297,12 +297,24 @@ impl HttpArgs {
     }
 
     fn options(&self, target: &Target, mix: Option<&str>, seed: u64) -> Result<HttpOptions, Usage> {
+        let lists = [
+            ("--method", self.method != "GET"),
+            ("--mix", mix.is_some()),
+            ("--urls", self.urls.is_some()),
+            ("--har", self.har.is_some()),
+        ];
+        if let Some((flag, _)) = lists.iter().find(|it| it.1 && target.is_grpc) {
+            return Err(Usage(format!(
+                "expected {target} without {flag}, because a call of gRPC is a POST of one \
+                 message; leave {flag} out"
+            )));
+        }
         let body = match (&self.body, &self.body_file) {
             (Some(text), _) => parse::bytes(text)?,
             (None, Some(file)) => read(file)?,
             (None, None) => Vec::new(),
         };
-        Ok(HttpOptions {
+        let mut options = HttpOptions {
             method: self.method.clone(),
             authority: target.authority.clone(),
             prefix: target.prefix(),
@@ -313,7 +325,15 @@ impl HttpArgs {
             wanted: Expectation { status: self.expect_status, length: self.expect_length },
             takes_malformed: self.malformed,
             seed,
-        })
+        };
+        if target.is_grpc {
+            options.method = "POST".to_owned();
+            options.body = script::grpc_body(&options.body);
+            let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+            options.headers.extend(fields.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            options.wanted.status = options.wanted.status.or(Some(0));
+        }
+        Ok(options)
     }
 
     /// The requests of the flag that lists them.

@@ -68,7 +68,7 @@ pub fn rights_are_given_up(arm: &Arm) {
     let log = folder.path().join("log").to_str().expect("text").to_owned();
     let binary = folder.path().join("server");
     std::fs::copy(BINARY, &binary).expect("a copy, which others may read");
-    let more = ["--user", "nobody", "--upgradable", "--access-log", &log, "--port", "0"];
+    let more = ["--run-as", "nobody", "--upgradable", "--access-log", &log, "--port", "0"];
     let plan = Plan::new(arm, "http").binary(&binary).with(&[root.as_str()]).with(&more);
     let mut server = plan.start();
     let ask = |server: &Server| {

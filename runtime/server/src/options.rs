@@ -54,7 +54,7 @@ pub struct ServerArgs {
     /// Become this user once the server listens; it starts as root, for ports below 1024
     #[arg(long, value_name = "NAME[:GROUP]", value_parser = user, help_heading = NO_HEADING)]
     #[arg(hide_short_help = true)]
-    pub(crate) user: Option<User>,
+    pub(crate) run_as: Option<User>,
     #[command(flatten)]
     _config: ConfigArg,
     #[command(flatten)]

@@ -82,7 +82,7 @@ pub struct Beside<'a> {
     /// Each worker calls it with the number of the reload before its next turn, to read
     /// certificates again.
     pub renew: Option<&'a Renew<'a>>,
-    /// The files that the service writes to, if it says so: `--user` gives them to the user, and
+    /// The files that the service writes to, if it says so: `--run-as` gives them to the user, and
     /// the server can then write beneath no other folders than theirs.
     pub writes: Option<&'a [PathBuf]>,
 }
@@ -195,7 +195,7 @@ impl ServerArgs {
     /// socket of the administration.
     fn settle(&self, admin: Option<&Path>, writes: Option<&[PathBuf]>) -> io::Result<()> {
         rights::gain_no_more()?;
-        let Some(user) = &self.user else { return Ok(()) };
+        let Some(user) = &self.run_as else { return Ok(()) };
         let sockets = self.socket_paths().chain(admin.map(Path::to_owned));
         let files = sockets.chain(writes.unwrap_or_default().iter().cloned());
         let mut folders = vec![PathBuf::from("/dev"), PathBuf::from("/proc")];

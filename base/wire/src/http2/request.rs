@@ -57,11 +57,24 @@ pub struct ReplyHead {
     pub length: Option<u64>,
     /// It says when to try again.
     pub retries: bool,
+    /// The status of a call of gRPC, which a reply without a body has in its head.
+    pub grpc: Option<u16>,
 }
 
 /// Reads the heads of a connection. It holds the table of HPACK, so each block must be read, also
 /// those of streams that nobody answers.
 pub struct HeadReader(Decoder<'static>);
+
+fn number(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The status of a call, if this is its field (grpc.io, "gRPC over HTTP2").
+fn grpc(name: &[u8], value: &[u8]) -> Option<u16> {
+    let status = number(value).filter(|_| name == b"grpc-status")?;
+    u16::try_from(status).ok()
+}
 
 impl Default for HeadReader {
     fn default() -> HeadReader {
@@ -108,10 +121,6 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn reply(&mut self, block: &[u8]) -> Result<Option<ReplyHead>, Code> {
         let (mut head, mut is_right) = (ReplyHead::default(), true);
-        let number = |value: &[u8]| {
-            let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
-            str::from_utf8(digits).ok()?.parse::<u64>().ok()
-        };
         self.0
             .decode_with_cb(block, |name, value| match &name[..] {
                 b":status" => {
@@ -127,10 +136,23 @@ impl HeadReader {
                 _ => {
                     is_right &= head.status > 0 && is_field(&name, &value).is_ok();
                     head.retries |= &name[..] == b"retry-after";
+                    head.grpc = head.grpc.or(grpc(&name, &value));
                 }
             })
             .map_err(|_| Code::Compression)?;
         Ok(Some(head).filter(|head| is_right && head.status > 0))
+    }
+
+    /// Reads the trailers of a reply: the status of a call of gRPC, if they have one.
+    ///
+    /// # Errors
+    /// As [`HeadReader::request`].
+    pub fn grpc_status(&mut self, block: &[u8]) -> Result<Option<u16>, Code> {
+        let mut status = None;
+        self.0
+            .decode_with_cb(block, |name, value| status = status.or(grpc(&name, &value)))
+            .map_err(|_| Code::Compression)?;
+        Ok(status)
     }
 
     /// Reads trailers, which are dropped: a trailer must not become a header.

@@ -318,6 +318,8 @@ fn a_proxy_is_asked_for_whole_urls() {
     let Workload::Http(options) = tunnelled.workload else { panic!("HTTP is spoken") };
     assert_eq!((options.prefix.as_str(), &options.headers[..]), ("", &[][..]));
     check_refused("http://127.0.0.1/ --proxy secret@127.0.0.1:1", "no name or no colon");
+    check_refused("grpc://127.0.0.1:1/a.B/C --urls x", "a POST of one message");
+    check_refused("grpc://127.0.0.1:1/a.B", "PACKAGE.SERVICE/METHOD");
     check_refused("http://127.0.0.1/ --proxy 127.0.0.1:1 --http2", "in HTTP/1.1");
     check_refused("stock://127.0.0.1 --proxy 127.0.0.1:1", "another target over TLS");
 }

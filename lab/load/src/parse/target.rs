@@ -30,7 +30,7 @@ pub enum Scheme {
 }
 
 /// Every scheme with its address form, for messages.
-pub const SCHEMES: &str = "stock://HOST[:6000][,HOST...], http://HOST[:80][/PATH], https://HOST[:443][/PATH], echo://HOST[:6001], \
+pub const SCHEMES: &str = "stock://HOST[:6000][,HOST...], http://HOST[:80][/PATH], https://HOST[:443][/PATH], grpc://HOST:PORT/SERVICE/METHOD (grpcs:// over TLS), echo://HOST[:6001], \
      line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted, +ws:// is a \
      WebSocket, and +wss:// both";
 
@@ -61,6 +61,8 @@ pub struct Target {
     pub tls: Option<TlsOptions>,
     /// HTTP/2: by ALPN over TLS, else by prior knowledge.
     pub http2: bool,
+    /// Calls of gRPC.
+    pub is_grpc: bool,
     /// Messages of a WebSocket of this type; `None`: bytes.
     pub websocket: Option<MessageKind>,
     /// The server's address; the first one if a name has several, until [`Target::settled`].
@@ -149,13 +151,13 @@ impl Target {
                 "expected a HOST of ASCII, found `{authority}`; write its form with xn--"
             )));
         }
-        let (name, is_tls, is_websocket) = match name.split_once('+') {
-            _ if name == "https" => ("http", true, false),
-            Some((name, "tls")) => (name, true, false),
-            Some((name @ ("stock" | "echo" | "line"), "ws")) => (name, false, true),
-            Some((name @ ("stock" | "echo" | "line"), "wss")) => (name, true, true),
-            _ => (name, false, false),
-        };
+        let is_grpc = name == "grpc" || name == "grpcs";
+        if is_grpc && path.split('/').filter(|part| !part.is_empty()).count() != 2 {
+            return Err(Usage(format!(
+                "expected {name}://HOST:PORT/PACKAGE.SERVICE/METHOD, found `{text}`"
+            )));
+        }
+        let (name, is_tls, is_websocket) = layers(name);
         let scheme: Scheme = name.parse()?;
         let kind = if scheme == Scheme::Echo { MessageKind::Binary } else { MessageKind::Text };
         let websocket = is_websocket.then_some(kind);
@@ -188,7 +190,8 @@ impl Target {
             text,
             scheme,
             tls,
-            http2: false,
+            http2: is_grpc,
+            is_grpc,
             websocket,
             address,
             unix,
@@ -299,6 +302,18 @@ impl Target {
     }
 }
 
+/// The name of the protocol under its layers, and whether they are TLS and WebSocket.
+fn layers(name: &str) -> (&str, bool, bool) {
+    match name.split_once('+') {
+        _ if name == "https" || name == "grpcs" => ("http", true, false),
+        _ if name == "grpc" => ("http", false, false),
+        Some((name, "tls")) => (name, true, false),
+        Some((name @ ("stock" | "echo" | "line"), "ws")) => (name, false, true),
+        Some((name @ ("stock" | "echo" | "line"), "wss")) => (name, true, true),
+        _ => (name, false, false),
+    }
+}
+
 /// Scheme, authority, and the rest from the path or the query on.
 fn parts(url: &str) -> Option<(&str, &str, &str)> {
     let (scheme, place) = url.split_once("://")?;
@@ -374,6 +389,7 @@ mod tests {
         check("stock://127.0.0.1:7,127.0.0.2", Scheme::Stock, "127.0.0.1:7", "/");
         check("stock+ws://[::1]", Scheme::Stock, "[::1]:6000", "/");
         check("echo+wss://127.0.0.1", Scheme::Echo, "127.0.0.1:6001", "/");
+        check("grpc://127.0.0.1:5/a.B/C", Scheme::Http, "127.0.0.1:5", "/a.B/C");
         check("HTTP://127.0.0.1/A", Scheme::Http, "127.0.0.1:80", "/A");
         check("Stock+TLS://127.0.0.1", Scheme::Stock, "127.0.0.1:6000", "/");
     }

@@ -10,6 +10,7 @@ use super::{KindReport as Kind, Report, Server, StressReport, TurnsReport};
 use crate::censor::Percentile;
 use crate::drive::StressCounts;
 use crate::faults::{FaultKind, Faults};
+use crate::script::status_name;
 use crate::timeline::Slice;
 use meter::Quantiles;
 use stats::words::{folded, grouped, time};
@@ -103,7 +104,7 @@ impl Report {
         statuses.sort_by_key(|&(_, count)| Reverse(count));
         let (shown, rest) = statuses.split_at(statuses.len().min(STATUSES_MAX));
         let others = rest.iter().map(|it| it.1).sum::<u64>();
-        let mut all: Vec<_> = shown.iter().map(|it| (it.0.to_string(), it.1)).collect();
+        let mut all: Vec<_> = shown.iter().map(|it| (status_name(it.0), it.1)).collect();
         all.extend((others > 0).then(|| ("others".to_owned(), others)));
         // Wrong replies have a status.
         let faults = self.errors.list.iter().filter(|it| it.kind != FaultKind::WrongReply);

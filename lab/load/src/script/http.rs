@@ -18,7 +18,7 @@ mod options;
 pub use flow::{FlowCounters, FlowScript, Flows, flow_of};
 pub use http2::Http2;
 pub use list::{har, urls};
-pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest};
+pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest, grpc_body, status_name};
 
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::arrive::unit;
@@ -431,8 +431,10 @@ impl Script for Http {
             }
         }
         bad.retain(|&status, _| !wanted.is_status(status as u16));
-        let each =
-            bad.iter().map(|(status, count)| format!("{count} of {done} replies were {status}"));
+        let each = bad.iter().map(|(&status, count)| {
+            let status = status_name(status as u16);
+            format!("{count} of {done} replies were {status}")
+        });
         let mut faults: Vec<String> = each.collect();
         let rest = wrong.saturating_sub(bad.values().sum());
         if rest > 0 {

@@ -15,6 +15,9 @@
 //! After GOAWAY the connection ends with the last reply that the server still owes. The requests
 //! that it has not begun are sent again on the next one, whatever their method. A frame that
 //! HTTP/2 forbids is a fault with its reason, and ends the connection.
+//!
+//! A call of gRPC is a POST whose reply has a second status, in its trailers or, without a body, in
+//! its head. That one counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -170,7 +173,7 @@ impl Http2 {
         let head = stream.head.unwrap_or_default();
         let has_body = !request.is_head && head.status != 304;
         let reply = Reply {
-            status: head.status,
+            status: head.grpc.filter(|_| head.status == 200).unwrap_or(head.status),
             head: stream.size,
             retries: head.retries,
             announced: head.length.filter(|_| has_body),
@@ -349,17 +352,25 @@ impl Talk {
             self.block = Some((stream, is_last, bytes));
             return Ok(None);
         }
-        let head = self.heads.reply(&bytes).map_err(|_| "expected a head in HPACK".to_owned())?;
-        let Some(place) = self.place(stream) else {
+        let unread = |_| "expected a head in HPACK".to_owned();
+        let place = self.place(stream);
+        if let Some(place) = place
+            && let Some(head) = &mut self.streams[place].head
+        {
+            head.grpc = head.grpc.or(self.heads.grpc_status(&bytes).map_err(unread)?);
+            self.streams[place].size += bytes.len();
+            return match is_last {
+                true => Ok(Some(place)),
+                false => Err("expected the end of a stream with its trailers".to_owned()),
+            };
+        }
+        let head = self.heads.reply(&bytes).map_err(unread)?;
+        let Some(place) = place else {
             return Err(format!("expected a head of an open stream, found {}", named(frame)));
         };
         let open = &mut self.streams[place];
         open.size += bytes.len();
         match head {
-            _ if open.head.is_some() && is_last => {}
-            _ if open.head.is_some() => {
-                return Err("expected the end of a stream with its trailers".to_owned());
-            }
             Some(ReplyHead { status: 100..200, .. }) if !is_last => {}
             Some(head @ ReplyHead { status: 200.., .. }) => open.head = Some(head),
             _ => return Err("expected a head with one status and sound fields".to_owned()),

@@ -8,6 +8,11 @@
 use crate::parse::Usage;
 use std::fmt;
 
+/// The names of the statuses of gRPC, from 0 (grpc.io, "Status codes and their use in gRPC").
+const GRPC: &str = "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND \
+    ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE \
+    UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED";
+
 /// The most requests of a list.
 pub const REQUESTS_MAX: usize = u16::MAX as usize;
 
@@ -163,6 +168,22 @@ pub(super) fn is_idempotent(method: &str) -> bool {
     ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&method)
 }
 
+/// The body of a call of gRPC with one message, uncompressed (grpc.io, "gRPC over HTTP2").
+pub fn grpc_body(message: &[u8]) -> Vec<u8> {
+    let mut body = vec![0];
+    body.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    body.extend_from_slice(message);
+    body
+}
+
+/// A status with its name, where it is one of gRPC; those of HTTP have three digits.
+pub fn status_name(status: u16) -> String {
+    match GRPC.split(' ').nth(status.into()) {
+        Some(name) => format!("{status} {name}"),
+        None => status.to_string(),
+    }
+}
+
 /// The path with each byte that is not ASCII as `%HH` (RFC 3986 section 2.1).
 fn encoded(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
@@ -189,8 +210,8 @@ impl Expectation {
     /// Judges a whole reply.
     pub(super) fn check(self, status: u16, length: u64) -> Result<(), String> {
         if !self.is_status(status) {
-            let wanted = self.status.map_or("200 to 399".to_owned(), |status| status.to_string());
-            return Err(format!("expected status {wanted}, found {status}"));
+            let wanted = self.status.map_or("200 to 399".to_owned(), status_name);
+            return Err(format!("expected status {wanted}, found {}", status_name(status)));
         }
         self.check_length(length)
     }
@@ -209,7 +230,7 @@ impl Expectation {
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
-            Some(status) => write!(f, "status {status} and ")?,
+            Some(status) => write!(f, "status {} and ", status_name(status))?,
             None => f.write_str("a status of 200 to 399 and ")?,
         }
         match self.length {

@@ -115,6 +115,37 @@ fn a_stream_may_be_reset_or_refused() {
     assert_eq!(words, "GET /b: expected a reply, found RST_STREAM INTERNAL_ERROR");
 }
 
+/// A reply to a call of gRPC with this status in its trailers, or with `None` in its only head.
+fn call(stream: u32, status: &str, has_body: bool) -> Vec<u8> {
+    let (mut head, mut trailers, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    put_status(200, &mut head);
+    put_field(b"grpc-status", status.as_bytes(), &mut trailers);
+    if !has_body {
+        put_head(stream, true, &[head, trailers].concat(), &mut out);
+        return out;
+    }
+    put_head(stream, false, &head, &mut out);
+    put_frame(Kind::Data, 0, stream, b"\0\0\0\0\x02ab", &mut out);
+    put_head(stream, true, &trailers, &mut out);
+    out
+}
+
+#[test]
+fn the_status_of_a_call_is_in_its_trailers_or_in_its_only_head() {
+    let mut client = Client::new("POST", b"\0\0\0\0\0", 4);
+    client.script.http.options.wanted.status = Some(0);
+    client.take(&settings(&[]));
+    let calls = [call(1, "0", true), call(3, "5", false), call(5, "13", true)];
+    let (replies, _) = client.take(&calls.concat());
+    assert_eq!((replies.done, replies.wrong), (3, 2));
+    let words = client.fault(FaultKind::WrongReply);
+    assert_eq!(words, "POST /b: expected status 0 OK, found 5 NOT_FOUND");
+    // A reply without a status of gRPC is no reply to a call.
+    assert_eq!(client.take(&reply(7, 200, "0", 0)).0.wrong, 1);
+    let statuses = client.script.statuses();
+    assert_eq!(statuses, [(0, 1), (5, 1), (13, 1), (200, 1)].into());
+}
+
 #[test]
 fn requests_that_a_leaving_server_has_not_begun_are_sent_again() {
     let mut client = Client::new("POST", b"", 3);
