@@ -2,11 +2,14 @@
 //! front, a rear and two counts, for threads of one process.
 //!
 //! The classic has two semaphores, for slots and for items. Here one lock guards the counts and two
-//! conditions announce their changes, because a wait must be able to time out.
+//! conditions announce their changes, because a wait must be able to time out. Whoever waits is
+//! counted under the lock, so a change that nobody waits for costs no system call.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// A first-in, first-out queue of at most a fixed number of values between threads.
 #[derive(Debug)]
@@ -22,8 +25,10 @@ pub struct Buffer<T> {
 #[derive(Debug)]
 struct Inside<T> {
     items: VecDeque<T>,
-    /// Threads that wait for an item.
+    /// Threads that wait for an item, also those that were woken and have not run yet.
     takers: usize,
+    /// Threads that wait for a slot or for a taker.
+    watchers: usize,
 }
 
 impl<T> Buffer<T> {
@@ -32,7 +37,7 @@ impl<T> Buffer<T> {
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
         let items = VecDeque::with_capacity(capacity);
-        let inside = Mutex::new(Inside { items, takers: 0 });
+        let inside = Mutex::new(Inside { items, takers: 0, watchers: 0 });
         Self { inside, capacity, came: Condvar::new(), freed: Condvar::new() }
     }
 
@@ -58,8 +63,12 @@ impl<T> Buffer<T> {
             return Err(value);
         }
         inside.items.push_back(value);
+        // If there were as many items as takers already, each of them was woken for one.
+        let is_awaited = inside.items.len() <= inside.takers;
         drop(inside);
-        self.came.notify_one();
+        if is_awaited {
+            self.came.notify_one();
+        }
         Ok(())
     }
 
@@ -67,9 +76,7 @@ impl<T> Buffer<T> {
     /// the slot stays free until that producer fills it.
     #[must_use]
     pub fn wait_room(&self, timeout: Duration) -> bool {
-        let full = |inside: &Inside<T>| inside.items.len() == self.capacity;
-        let waited = self.freed.wait_timeout_while(self.lock(), timeout, |inside| full(inside));
-        !full(&waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.watch(timeout, |inside| inside.items.len() < self.capacity)
     }
 
     /// Waits up to `timeout` until a slot is free and more threads wait in [`Buffer::take`] than
@@ -77,21 +84,27 @@ impl<T> Buffer<T> {
     /// at once, unless a thread stops waiting at that moment.
     #[must_use]
     pub fn wait_taker(&self, timeout: Duration) -> bool {
-        let served = |inside: &Inside<T>| {
-            inside.takers <= inside.items.len() || inside.items.len() == self.capacity
-        };
-        let waited = self.freed.wait_timeout_while(self.lock(), timeout, |inside| served(inside));
-        !served(&waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.watch(timeout, |inside| inside.items.len() < inside.takers.min(self.capacity))
+    }
+
+    /// Waits up to `timeout` until `is_so`; returns whether it is.
+    fn watch(&self, timeout: Duration, is_so: impl Fn(&Inside<T>) -> bool) -> bool {
+        let until = Instant::now() + timeout;
+        let mut inside = self.lock();
+        while !is_so(&inside) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
+            inside.watchers += 1;
+            let waited = self.freed.wait_timeout(inside, left);
+            inside = waited.unwrap_or_else(PoisonError::into_inner).0;
+            inside.watchers -= 1;
+        }
+        true
     }
 
     /// Takes the value at the front, if there is one.
     #[must_use]
     pub fn try_take(&self) -> Option<T> {
-        let value = self.lock().items.pop_front();
-        if value.is_some() {
-            self.freed.notify_one();
-        }
-        value
+        self.take_front(self.lock()).ok()
     }
 
     /// Takes the value at the front, after waiting up to `timeout` for one.
@@ -100,18 +113,33 @@ impl<T> Buffer<T> {
         let until = Instant::now() + timeout;
         let mut inside = self.lock();
         loop {
-            if let Some(value) = inside.items.pop_front() {
-                drop(inside);
-                self.freed.notify_one();
-                return Some(value);
-            }
+            inside = match self.take_front(inside) {
+                Ok(value) => return Some(value),
+                Err(inside) => inside,
+            };
             let left = until.checked_duration_since(Instant::now())?;
             inside.takers += 1;
-            self.freed.notify_one();
+            if inside.watchers > 0 {
+                self.freed.notify_one();
+            }
             let waited = self.came.wait_timeout(inside, left);
             inside = waited.unwrap_or_else(PoisonError::into_inner).0;
             inside.takers -= 1;
         }
+    }
+
+    /// Takes the value at the front; the lock, if there is none.
+    fn take_front<'a>(
+        &self,
+        mut inside: MutexGuard<'a, Inside<T>>,
+    ) -> Result<T, MutexGuard<'a, Inside<T>>> {
+        let Some(value) = inside.items.pop_front() else { return Err(inside) };
+        let is_watched = inside.watchers > 0;
+        drop(inside);
+        if is_watched {
+            self.freed.notify_one();
+        }
+        Ok(value)
     }
 
     /// A panic elsewhere leaves the ring intact.
@@ -120,7 +148,7 @@ impl<T> Buffer<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::thread;
@@ -165,7 +193,7 @@ mod tests {
     #[test]
     fn no_more_is_asked_for_than_there_are_slots() {
         // Threads that were notified and have not run yet still count as waiting.
-        let inside = Inside { items: VecDeque::from([1, 2]), takers: 5 };
+        let inside = Inside { items: VecDeque::from([1, 2]), takers: 5, watchers: 0 };
         let buffer = Buffer {
             inside: Mutex::new(inside),
             capacity: 2,
@@ -216,5 +244,59 @@ mod tests {
         all.sort_unstable();
         let expected: Vec<_> = (0..2).flat_map(|lane| (0..each).map(move |n| (lane, n))).collect();
         assert_eq!(all, expected);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// No wait of the model ends by itself, so a lost wake-up is a deadlock.
+    const EVER: Duration = Duration::from_secs(1_000_000);
+
+    /// Two threads take an item each, and `put` puts each into `capacity` slots.
+    fn check(capacity: usize, put: impl Fn(&Buffer<usize>, usize) + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let buffer = Arc::new(Buffer::new(capacity));
+            let takers = [(); 2].map(|()| {
+                let buffer = Arc::clone(&buffer);
+                thread::spawn(move || buffer.take(EVER))
+            });
+            (0..2).for_each(|item| put(&buffer, item));
+            let mut taken = takers.map(|taker| taker.join().unwrap());
+            taken.sort_unstable();
+            assert_eq!(taken, [Some(0), Some(1)]);
+        });
+    }
+
+    #[test]
+    fn loom_each_item_wakes_a_taker() {
+        check(1, |buffer, item| {
+            while buffer.try_put(item).is_err() {
+                assert!(buffer.wait_room(EVER));
+            }
+        });
+    }
+
+    #[test]
+    fn loom_a_taker_and_a_free_slot_wake_the_producer() {
+        check(2, |buffer, item| {
+            assert!(buffer.wait_taker(EVER));
+            assert_eq!(buffer.try_put(item), Ok(()));
+        });
+    }
+
+    #[test]
+    fn loom_who_takes_without_waiting_leaves_no_waiter_asleep() {
+        check(2, |buffer, item| {
+            assert_eq!(buffer.try_put(item), Ok(()));
+            if let Some(back) = buffer.try_take() {
+                assert_eq!(buffer.try_put(back), Ok(()));
+            }
+        });
     }
 }

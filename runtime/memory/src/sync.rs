@@ -12,6 +12,7 @@ pub(crate) use model::*;
 #[cfg(not(loom))]
 mod machine {
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
     use std::time::Duration;
     use sys::futex::{self, Scope};
 
@@ -53,7 +54,7 @@ mod machine {
 #[cfg(loom)]
 mod model {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-    use loom::sync::{Condvar, Mutex};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     pub(crate) const SPINS: u32 = 0;
 
