@@ -291,7 +291,7 @@ mod loom_models {
     }
 
     #[test]
-    fn loom_who_takes_without_waiting_leaves_no_waiter_asleep() {
+    fn loom_a_take_without_a_wait_leaves_no_waiter_asleep() {
         check(2, |buffer, item| {
             assert_eq!(buffer.try_put(item), Ok(()));
             if let Some(back) = buffer.try_take() {

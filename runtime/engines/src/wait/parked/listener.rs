@@ -65,6 +65,8 @@ pub struct Duties {
     /// The number of accepted connections, which decides when the process is replaced.
     accepted: u64,
     listening: bool,
+    /// The listener had an event, after which nothing has been accepted yet.
+    is_acceptable: bool,
     pub now: Instant,
     /// The time of the service's next tick, if this process calls it.
     pub next_tick: Option<Instant>,
@@ -79,6 +81,7 @@ impl Duties {
             admission: Admission::new(context.sessions_max()),
             accepted: 0,
             listening: false,
+            is_acceptable: false,
             now: context.now(),
             next_tick: context.is_first.then_some(Instant::ZERO),
             next_room: Instant::ZERO,
@@ -179,7 +182,7 @@ impl Listener<'_, '_> {
 
     fn complete(&mut self, event: Ready) {
         match event.key {
-            KEY_LISTENER => {}
+            KEY_LISTENER => self.duties.is_acceptable = true,
             KEY_STOP => self.context.slot().set_state(SlotState::Draining),
             KEY_BELL => {
                 self.parking.bell.clear();
@@ -215,17 +218,19 @@ impl Listener<'_, '_> {
         }
     }
 
-    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker; watches the listener only
-    /// while connections are admitted.
+    /// Accepts up to [`ACCEPTS`] connections, each for an idle worker, if the listener is readable
+    /// or was not watched; watches it only while connections are admitted.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
+        let is_acceptable =
+            std::mem::take(&mut self.duties.is_acceptable) || !self.duties.listening;
         let mut wants = false;
         for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
             wants = !context.is_over()
                 && self.duties.admission.is_open(open, self.duties.now)
                 && parking.has_idle();
-            if !wants {
+            if !wants || !is_acceptable {
                 break;
             }
             let accepted = context.accept_source.take(false);
