@@ -219,11 +219,13 @@ impl Listener<'_, '_> {
     }
 
     /// Accepts up to [`ACCEPTS`] connections, each for an idle worker, if the listener is readable
-    /// or was not watched; watches it only while connections are admitted.
+    /// or was not watched; watches it only while connections are admitted. Of several processes one
+    /// may be woken for a connection when its last worker is taken, so their listeners try at every
+    /// turn; a thread that serves too is the leader of one process.
     fn accept(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let is_acceptable =
-            std::mem::take(&mut self.duties.is_acceptable) || !self.duties.listening;
+            std::mem::take(&mut self.duties.is_acceptable) | !self.duties.listening | !self.serves;
         let mut wants = false;
         for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
