@@ -5,19 +5,20 @@
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, Once, OnceLock};
 
 use roundhouse::prelude::*;
 
-/// The way to a helper thread and back.
-type Helper = (SyncSender<()>, Receiver<()>);
-
-fn helper() -> Mutex<Helper> {
-    let (there, ping) = sync_channel(0);
-    let (back, pong) = sync_channel(0);
-    std::thread::spawn(move || while ping.recv().is_ok() && back.send(()).is_ok() {});
-    Mutex::new((there, pong))
+/// The way to a helper thread, which sends each byte back. No thread wakes another by a futex.
+fn helper() -> UnixStream {
+    let (here, mut there) = UnixStream::pair().expect("two descriptors");
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while there.read_exact(&mut byte).is_ok() && there.write_all(&byte).is_ok() {}
+    });
+    here
 }
 
 /// Gives the turn to the other thread, `true` or `false`, and waits for it to come back.
@@ -31,7 +32,7 @@ fn pass(to: bool) {
 
 fn main() -> ExitCode {
     static PARTNER: Once = Once::new();
-    static HELPER: OnceLock<Mutex<Helper>> = OnceLock::new();
+    static HELPER: OnceLock<UnixStream> = OnceLock::new();
     let waste = std::env::var("WASTE").unwrap_or_default();
     let additions: u64 = match waste.strip_prefix("code") {
         Some(count) => count.trim_start_matches(':').parse().unwrap_or(20_000),
@@ -45,10 +46,12 @@ fn main() -> ExitCode {
                 }
             }
             "switches" => {
-                let helper = HELPER.get_or_init(helper).lock();
-                let (there, back) = &*helper.expect("no thread panics while it holds this");
+                let mut helper = HELPER.get_or_init(helper);
+                let mut byte = [1];
                 for _ in 0..5 {
-                    black_box(there.send(()).is_ok() && back.recv().is_ok());
+                    let is_back =
+                        helper.write_all(&byte).and_then(|()| helper.read_exact(&mut byte));
+                    black_box(is_back.is_ok());
                 }
             }
             "wakes" => {
