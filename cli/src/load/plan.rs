@@ -302,6 +302,7 @@ impl HttpArgs {
             ("--mix", mix.is_some()),
             ("--urls", self.urls.is_some()),
             ("--har", self.har.is_some()),
+            ("--malformed", self.malformed),
         ];
         if let Some((flag, _)) = lists.iter().find(|it| it.1 && target.is_grpc) {
             return Err(Usage(format!(
@@ -329,8 +330,12 @@ impl HttpArgs {
         if target.is_grpc {
             options.method = "POST".to_owned();
             options.body = script::grpc_body(&options.body);
-            let fields = [("content-type", "application/grpc"), ("te", "trailers")];
-            options.headers.extend(fields.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            for (name, value) in [("content-type", "application/grpc"), ("te", "trailers")] {
+                // A type of the user's, such as application/grpc+proto, stays.
+                if !options.headers.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
+                    options.headers.push((name.to_owned(), value.to_owned()));
+                }
+            }
             options.wanted.status = options.wanted.status.or(Some(0));
         }
         Ok(options)

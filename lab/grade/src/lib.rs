@@ -164,8 +164,7 @@ fn attempts(
             break;
         }
         tried += 1;
-        let mut kept = 0.0;
-        if let Err(why) = attempt(task, subject, left, &mut kept) {
+        if let Err((why, kept)) = attempt(task, subject, left) {
             failed += 1;
             if kept <= least {
                 (reason, least) = (why, kept);
@@ -180,28 +179,25 @@ fn attempts(
     }
 }
 
-/// Makes one trial on a fresh server. `kept` is the part of the points that a failure keeps; a
-/// server that ends keeps none.
-fn attempt(task: &Task<'_>, subject: &Subject, left: Duration, kept: &mut f64) -> Outcome {
+/// Makes one trial on a fresh server. The error has the part of the points that is kept; a server
+/// that ends keeps none.
+fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Result<(), (String, f64)> {
     let time = Duration::from_secs(task.seconds).min(left);
-    let mut stand = Stand::start(subject, Rows::of(task.book.0, task.book.1), time)?;
+    let started = Stand::start(subject, Rows::of(task.book.0, task.book.1), time);
+    let mut stand = started.map_err(|why| (why, 0.0))?;
     let told = (task.act)(&mut stand);
-    *kept = stand.kept;
+    let kept = stand.kept;
     if stand.is_ended {
-        return told;
+        return told.map_err(|why| (why, kept));
     }
     // A client may notice the end of a server before its parent does, and a server may end because
     // of the last client.
     let time = if told.is_ok() { NOTICED / 5 } else { NOTICED };
     within(time, || !stand.server.is_running());
-    let end = stand.server.obituary();
-    if end.is_some() {
-        *kept = 0.0;
-    }
-    match (told, end) {
-        (told, None) => told,
-        (Ok(()), Some(end)) => Err(format!("the server {end}")),
-        (Err(why), Some(end)) => Err(format!("the server {end} ({why})")),
+    match (told, stand.server.obituary()) {
+        (told, None) => told.map_err(|why| (why, kept)),
+        (Ok(()), Some(end)) => Err((format!("the server {end}"), 0.0)),
+        (Err(why), Some(end)) => Err((format!("the server {end} ({why})"), 0.0)),
     }
 }
 

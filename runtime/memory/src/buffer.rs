@@ -2,8 +2,8 @@
 //! front, a rear and two counts, for threads of one process.
 //!
 //! The classic has two semaphores, for slots and for items. Here one lock guards the counts and two
-//! conditions announce their changes, because a wait must be able to time out. Whoever waits is
-//! counted under the lock, so a change that nobody waits for costs no system call.
+//! conditions announce their changes, because a wait must be able to time out. Threads that
+//! wait are counted under the lock, so a change that no thread waits for costs no system call.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;

@@ -208,7 +208,14 @@ impl ServerArgs {
             }
             folders.extend(path.parent().map(Path::to_owned));
         }
-        user.enter()?;
+        user.enter().map_err(|why| match why.kind() {
+            ErrorKind::PermissionDenied => io::Error::new(
+                ErrorKind::PermissionDenied,
+                "expected a server that root starts, because no other user can become another; \
+                 leave --run-as out",
+            ),
+            _ => why,
+        })?;
         if writes.is_some() && !rights::write_only_beneath(&folders)? {
             language::info!("this kernel has no landlock: the user's permissions alone hold");
         }

@@ -29,9 +29,9 @@ impl Status {
     pub const NOT_MODIFIED: Status = Status(304, "Not Modified");
     /// 400.
     pub const BAD_REQUEST: Status = Status(400, "Bad Request");
-    /// 403.
+    /// 401; it needs the field WWW-Authenticate.
     pub const UNAUTHORIZED: Status = Status(401, "Unauthorized");
-    /// See RFC 9110.
+    /// 403.
     pub const FORBIDDEN: Status = Status(403, "Forbidden");
     /// 404.
     pub const NOT_FOUND: Status = Status(404, "Not Found");

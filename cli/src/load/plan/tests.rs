@@ -319,6 +319,12 @@ fn a_proxy_is_asked_for_whole_urls() {
     assert_eq!((options.prefix.as_str(), &options.headers[..]), ("", &[][..]));
     check_refused("http://127.0.0.1/ --proxy secret@127.0.0.1:1", "no name or no colon");
     check_refused("grpc://127.0.0.1:1/a.B/C --urls x", "a POST of one message");
+    check_refused("grpc://127.0.0.1:1/a.B/C --malformed", "a POST of one message");
+    let call = plan("grpc://127.0.0.1:1/a.B/C -H Content-Type:application/grpc+proto --body x");
+    let Workload::Http(options) = call.workload else { panic!("gRPC is HTTP") };
+    let names: Vec<&str> = options.headers.iter().map(|field| field.0.as_str()).collect();
+    assert_eq!((options.method.as_str(), names), ("POST", vec!["Content-Type", "te"]));
+    assert_eq!((options.body, options.wanted.status), (b"\0\0\0\0\x01x".to_vec(), Some(0)));
     check_refused("grpc://127.0.0.1:1/a.B", "PACKAGE.SERVICE/METHOD");
     check_refused("http://127.0.0.1/ --proxy 127.0.0.1:1 --http2", "in HTTP/1.1");
     check_refused("stock://127.0.0.1 --proxy 127.0.0.1:1", "another target over TLS");

@@ -18,7 +18,7 @@ use crate::limits::WAIT;
 /// The sockets of several addresses as one.
 pub struct ListenerSet {
     epoll: Epoll,
-    /// Whoever accepts sleeps until a connection comes.
+    /// A worker that accepts sleeps until a connection comes.
     sleeps: bool,
 }
 

@@ -115,7 +115,7 @@ fn a_stream_may_be_reset_or_refused() {
     assert_eq!(words, "GET /b: expected a reply, found RST_STREAM INTERNAL_ERROR");
 }
 
-/// A reply to a call of gRPC with this status in its trailers, or with `None` in its only head.
+/// A reply to a call of gRPC with this status in its trailers, or without a body in its only head.
 fn call(stream: u32, status: &str, has_body: bool) -> Vec<u8> {
     let (mut head, mut trailers, mut out) = (Vec::new(), Vec::new(), Vec::new());
     put_status(200, &mut head);
