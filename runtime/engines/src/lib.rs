@@ -16,6 +16,8 @@
 mod accept;
 mod address;
 mod admin;
+#[cfg(feature = "tokio")]
+mod async_thread;
 mod axes;
 mod common;
 mod conflict;
@@ -46,6 +48,8 @@ mod wait;
 
 pub use address::Address;
 pub use admin::{Admin, AdminHandler, Answer, Door, Order, Pulse, Reload, Renew};
+#[cfg(feature = "tokio")]
+pub use async_thread::{AsyncError, AsyncThread};
 pub use axes::{Accept, Container, Refused, Wait};
 pub use conflict::conflict;
 pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};

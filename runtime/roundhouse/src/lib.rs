@@ -43,6 +43,8 @@ mod stream;
 mod upload;
 
 pub use call::Call;
+#[cfg(feature = "tokio")]
+pub use engines::{AsyncError, AsyncThread};
 pub use engines::{Fault, Refused, Report};
 pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
 pub use http::{
@@ -86,4 +88,6 @@ pub mod prelude {
         ReplyBuffer, Server, Socket, SocketEvent, SocketReply, Upload, WebSocketOptions, http,
         http_offload, http_with, lines, routes,
     };
+    #[cfg(feature = "tokio")]
+    pub use crate::{AsyncError, AsyncThread};
 }

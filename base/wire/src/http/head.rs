@@ -89,7 +89,17 @@ impl<'a> Head<'a> {
 
     /// The value of the first field of that name, whatever its case.
     pub fn field(&self, name: &str) -> Option<&'a [u8]> {
-        self.fields().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let mut rest = self.lines;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end);
+            if let Some((found, [b':', value @ ..])) = line.split_at_checked(name.len())
+                && (found == name.as_bytes() || found.eq_ignore_ascii_case(name.as_bytes()))
+            {
+                return Some(value.trim_ascii());
+            }
+            rest = &after[1..];
+        }
+        None
     }
 }
 
