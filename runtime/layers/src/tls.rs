@@ -12,7 +12,7 @@ mod keys;
 
 pub use keys::{BadKeys, KeyPair, Keys};
 
-use std::io::{IoSlice, Read, Write};
+use std::io::{BufRead, IoSlice, Write};
 use std::time::Duration;
 
 use rustls::ServerConnection;
@@ -293,14 +293,16 @@ fn take<S: Service>(
     ended: &mut bool,
 ) -> bool {
     let mut moved = false;
-    let mut opened = [0; RECORD];
     while conn.wants().read {
-        match tls.reader().read(&mut opened) {
+        // A chunk is at most a record long.
+        match tls.reader().into_first_chunk() {
             // The peer has sent `close_notify`.
-            Ok(0) => *ended = true,
-            Ok(len) => {
+            Ok([]) => *ended = true,
+            Ok(opened) => {
                 conn.lend(&mut Buffers::new(0));
-                conn.feed(inner, cx, &opened[..len]);
+                conn.feed(inner, cx, opened);
+                let len = opened.len();
+                tls.reader().consume(len);
                 moved = true;
                 continue;
             }

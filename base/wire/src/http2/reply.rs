@@ -1,39 +1,10 @@
 //! Replies: from HTTP/1.1 to HEADERS and DATA.
 
-use loona_hpack::encoder::encode_integer_into;
-
+use super::hpack::{put_integer, static_index};
 use crate::http::Chunked;
 
 /// The longest head of a reply, in bytes: our own services write it.
 const HEAD_MAX: usize = 64 * 1024;
-
-/// Names of the static table that heads use (RFC 7541 appendix A).
-const NAMES: &[(&str, usize)] = &[
-    (":method", 2),
-    (":path", 4),
-    (":scheme", 6),
-    (":authority", 1),
-    ("content-type", 31),
-    ("content-length", 28),
-    ("date", 33),
-    ("last-modified", 44),
-    ("etag", 34),
-    ("cache-control", 24),
-    ("vary", 59),
-    ("accept-ranges", 18),
-    ("content-encoding", 26),
-    ("server", 54),
-    ("location", 46),
-    ("set-cookie", 55),
-    ("content-range", 30),
-    ("allow", 22),
-    ("retry-after", 53),
-    ("www-authenticate", 61),
-    ("strict-transport-security", 56),
-    ("access-control-allow-origin", 20),
-    ("expires", 36),
-    ("link", 45),
-];
 
 /// Statuses of the static table, from index 8.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
@@ -210,8 +181,7 @@ pub fn put_status(status: u16, out: &mut Vec<u8>) {
 /// Appends a field without an entry in the table of the peer. A cookie is marked as never to be
 /// indexed (RFC 7541 section 7.1.3).
 pub fn put_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    let index = NAMES.iter().find(|(known, _)| known.as_bytes() == name).map_or(0, |it| it.1);
-    put_literal(index, name, value, out);
+    put_literal(static_index(name), name, value, out);
 }
 
 fn put_literal(index: usize, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
@@ -226,11 +196,6 @@ fn put_literal(index: usize, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 fn put_string(text: &[u8], out: &mut Vec<u8>) {
     put_integer(text.len(), 7, 0, out);
     out.extend_from_slice(text);
-}
-
-fn put_integer(value: usize, bits: u8, first: u8, out: &mut Vec<u8>) {
-    // Writing to a vector cannot fail.
-    let _ = encode_integer_into(value, bits, first, out);
 }
 
 #[cfg(test)]

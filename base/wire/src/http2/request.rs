@@ -1,14 +1,9 @@
 //! Heads that a peer sends (RFC 9113 section 8): of requests, from HPACK to HTTP/1.1, and of
 //! replies.
 
-use std::borrow::Cow;
-
-use loona_hpack::Decoder;
-
 use super::Code;
+use super::hpack::{BadBlock, Decoder};
 
-/// The size of the table of a decoder, in bytes: the one that a peer may count on.
-const TABLE: usize = 4096;
 /// The cost of a field beyond its bytes (section 6.5.2).
 const FIELD_COST: usize = 32;
 
@@ -63,7 +58,8 @@ pub struct ReplyHead {
 
 /// Reads the heads of a connection. It holds the table of HPACK, so each block must be read, also
 /// those of streams that nobody answers.
-pub struct HeadReader(Decoder<'static>);
+#[derive(Default)]
+pub struct HeadReader(Decoder);
 
 fn number(value: &[u8]) -> Option<u64> {
     let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
@@ -74,14 +70,6 @@ fn number(value: &[u8]) -> Option<u64> {
 fn grpc(name: &[u8], value: &[u8]) -> Option<u16> {
     let status = number(value).filter(|_| name == b"grpc-status")?;
     u16::try_from(status).ok()
-}
-
-impl Default for HeadReader {
-    fn default() -> HeadReader {
-        let mut decoder = Decoder::new();
-        decoder.set_max_allowed_table_size(TABLE);
-        HeadReader(decoder)
-    }
 }
 
 impl std::fmt::Debug for HeadReader {
@@ -105,13 +93,13 @@ impl HeadReader {
         let mut fields = Fields::default();
         let mut size = 0;
         self.0
-            .decode_with_cb(block, |name, value| {
+            .decode(block, |name, value| {
                 size += name.len() + value.len() + FIELD_COST;
                 if size <= max {
-                    fields.add(&name, value);
+                    fields.add(name, value);
                 }
             })
-            .map_err(|_| Code::Compression)?;
+            .map_err(|BadBlock| Code::Compression)?;
         Ok(if size > max { Err(None) } else { fields.finish(has_body).map_err(Some) })
     }
 
@@ -122,24 +110,24 @@ impl HeadReader {
     pub fn reply(&mut self, block: &[u8]) -> Result<Option<ReplyHead>, Code> {
         let (mut head, mut is_right) = (ReplyHead::default(), true);
         self.0
-            .decode_with_cb(block, |name, value| match &name[..] {
+            .decode(block, |name, value| match name {
                 b":status" => {
-                    let status = number(&value).filter(|it| (100..1000).contains(it));
+                    let status = number(value).filter(|it| (100..1000).contains(it));
                     is_right &= head.status == 0 && status.is_some();
                     head.status = status.unwrap_or(0) as u16;
                 }
                 b"content-length" => {
-                    let length = number(&value);
+                    let length = number(value);
                     is_right &= length.is_some() && head.length.is_none_or(|it| length == Some(it));
                     head.length = length;
                 }
                 _ => {
-                    is_right &= head.status > 0 && is_field(&name, &value).is_ok();
-                    head.retries |= &name[..] == b"retry-after";
-                    head.grpc = head.grpc.or(grpc(&name, &value));
+                    is_right &= head.status > 0 && is_field(name, value).is_ok();
+                    head.retries |= name == b"retry-after";
+                    head.grpc = head.grpc.or(grpc(name, value));
                 }
             })
-            .map_err(|_| Code::Compression)?;
+            .map_err(|BadBlock| Code::Compression)?;
         Ok(Some(head).filter(|head| is_right && head.status > 0))
     }
 
@@ -150,8 +138,8 @@ impl HeadReader {
     pub fn grpc_status(&mut self, block: &[u8]) -> Result<Option<u16>, Code> {
         let mut status = None;
         self.0
-            .decode_with_cb(block, |name, value| status = status.or(grpc(&name, &value)))
-            .map_err(|_| Code::Compression)?;
+            .decode(block, |name, value| status = status.or(grpc(name, value)))
+            .map_err(|BadBlock| Code::Compression)?;
         Ok(status)
     }
 
@@ -162,11 +150,11 @@ impl HeadReader {
     pub fn trailers(&mut self, block: &[u8]) -> Result<Result<(), BadRequest>, Code> {
         let mut checked = Ok(());
         self.0
-            .decode_with_cb(block, |name, value| {
+            .decode(block, |name, value| {
                 let pseudo = if name.starts_with(b":") { Err(BadRequest::Pseudo) } else { Ok(()) };
-                checked = checked.and(pseudo).and(is_field(&name, &value));
+                checked = checked.and(pseudo).and(is_field(name, value));
             })
-            .map_err(|_| Code::Compression)?;
+            .map_err(|BadBlock| Code::Compression)?;
         Ok(checked)
     }
 }
@@ -188,9 +176,9 @@ struct Fields {
 }
 
 impl Fields {
-    fn add(&mut self, name: &[u8], value: Cow<'_, [u8]>) {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
         if self.bad.is_none() {
-            self.bad = self.take(name, &value).err();
+            self.bad = self.take(name, value).err();
         }
     }
 
