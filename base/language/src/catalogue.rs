@@ -158,7 +158,11 @@ impl Catalogue {
                 Some(b'n' | b'w' | b'v') => out += value,
                 Some(b'l') => {
                     let items = value.replace(" and ", ", ").replace(" or ", ", ");
-                    let items = items.split(", ").map(|item| self.text(item));
+                    // An item of one word is a name that the reader types, such as `event`.
+                    let items = items.split(", ").map(|item| match item.contains(' ') {
+                        true => self.text(item),
+                        false => item.into(),
+                    });
                     out += &items.collect::<Vec<_>>().join(", ");
                 }
                 _ => out += &self.text(value),
@@ -393,7 +397,9 @@ mod tests {
             "msgid \"\"\nmsgstr \"Language: ko\"\n\nmsgid \"{service} on {v}: {w}, {n} workers\"\n\
              msgstr \"{v}의 {service}: {w}, 워커 {n}개\"\n\nmsgid \"web\"\nmsgstr \"웹\"\n\n\
              msgid \"is \"\n\"\\\"late\\\"\"\nmsgstr \"늦음\"\n\nmsgid \"cheapest: `{w}`\"\n\
-             msgstr \"`{w}`이(가) 가장 쌈\"\n\nmsgid \"How\"\nmsgstr \"방법\"\n",
+             msgstr \"`{w}`이(가) 가장 쌈\"\n\nmsgid \"How\"\nmsgstr \"방법\"\n\n\
+             msgid \"one of {l}\"\nmsgstr \"{l} 가운데 하나\"\n\n\
+             msgid \"a web\"\nmsgstr \"웹 하나\"\n",
         )
     }
 
@@ -404,6 +410,8 @@ mod tests {
         check("web on a: epoll, two workers", "web on a: epoll, two workers");
         check("  is \"late\"; Cheapest: `a`.", "  늦음; `a`가 가장 쌈.");
         check("web; other", "web; other");
+        // An item of one word is a name that the reader types.
+        check("one of web, a web, epoll", "web, 웹 하나, epoll 가운데 하나");
         check("web\nother\n  web", "웹\nother\n  웹");
         check("12 %", "12 %");
     }

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! the first letter of a hole says what it takes: `n` a number, `w` a word, `v` any text, which all
-//! stay as they are, `l` a list (`a, b and c`), `t` a text that the catalogue knows, and every
-//! other letter a text that is translated if it can be. So a place that prints needs one call, and
-//! old records speak Korean too. A Korean particle such as `은(는)` takes the form that the word
-//! before it demands.
+//! stay as they are, `l` a list (`a, b and c`) whose items of several words are texts, `t` a text
+//! that the catalogue knows, and every other letter a text that is translated if it can be. So a
+//! place that prints needs one call, and old records speak Korean too. A Korean particle such as
+//! `은(는)` takes the form that the word before it demands.
 //!
 //! In English nothing is unpacked, and [`tr`] returns its argument.
 
