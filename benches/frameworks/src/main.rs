@@ -15,7 +15,7 @@ static VISITS: AtomicU64 = AtomicU64::new(0);
 
 /// Status and body of an answer.
 fn answer(method: &str, path: &str) -> (u16, String) {
-    let visits = |count: u64| format!("{{\"visits\":{count}}}\n");
+    let visits = |count: u64| format!("{{\"visits\":{count}}}");
     match (method, path) {
         ("GET", "/visits") => (200, visits(VISITS.load(Ordering::Relaxed))),
         ("POST", "/visits") => (201, visits(VISITS.fetch_add(1, Ordering::Relaxed) + 1)),
