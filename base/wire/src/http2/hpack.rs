@@ -76,10 +76,13 @@ pub fn put_integer(value: usize, prefix: u32, above: u8, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
+/// A name and a value.
+type Entry = (Box<[u8]>, Box<[u8]>);
+
 /// The decoder of the heads of a connection.
 pub struct Decoder {
     /// The dynamic table, newest first.
-    entries: VecDeque<(Box<[u8]>, Box<[u8]>)>,
+    entries: VecDeque<Entry>,
     /// Its size with the cost of its entries, and the size that the peer has set.
     size: usize,
     size_max: usize,
