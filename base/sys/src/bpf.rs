@@ -22,6 +22,10 @@ pub type Register = u8;
 pub enum Width {
     /// Four bytes.
     Word = 0x00,
+    /// Two bytes.
+    Half = 0x08,
+    /// One byte.
+    Byte = 0x10,
     /// Eight bytes.
     Double = 0x18,
 }
@@ -46,6 +50,8 @@ pub enum Math {
 pub enum When {
     /// Equal.
     Equal = 0x10,
+    /// Greater.
+    Above = 0x20,
     /// Greater or equal.
     AtLeast = 0x30,
     /// Not equal.
@@ -61,6 +67,8 @@ pub enum Helper {
     StoreBytes = 9,
     /// `bpf_l4_csum_replace`
     ReplaceChecksum = 11,
+    /// `bpf_redirect_map`
+    RedirectMap = 51,
 }
 
 /// A place in a program.
@@ -138,9 +146,9 @@ impl Assembly {
     }
 
     /// `to =` the address of the table.
-    pub fn table(&mut self, to: Register, table: &Table) {
+    pub fn table(&mut self, to: Register, table: impl AsFd) {
         // BPF_PSEUDO_MAP_FD in place of a source register.
-        self.put(0x18, to, 1, 0, table.fd.as_raw_fd());
+        self.put(0x18, to, 1, 0, table.as_fd().as_raw_fd());
         self.put(0, 0, 0, 0, 0);
     }
 
@@ -184,10 +192,21 @@ impl Program {
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `ENOSYS`; with the last lines of the
     /// kernel's reasons where it refuses the program itself.
     pub fn classifier(assembly: Assembly) -> io::Result<Program> {
+        Program::load(3, assembly)
+    }
+
+    /// Has the kernel check and load a program for received frames (`BPF_PROG_TYPE_XDP`).
+    ///
+    /// # Errors
+    /// As [`Program::classifier`].
+    pub fn frames(assembly: Assembly) -> io::Result<Program> {
+        Program::load(6, assembly)
+    }
+
+    fn load(kind: u64, assembly: Assembly) -> io::Result<Program> {
         let code = assembly.finish();
         let mut attributes = [0_u64; 9];
-        // BPF_PROG_TYPE_SCHED_CLS
-        attributes[0] = 3 | (code.len() as u64) << 32;
+        attributes[0] = kind | (code.len() as u64) << 32;
         attributes[1] = code.as_ptr() as u64;
         attributes[2] = c"GPL".as_ptr() as u64;
         if let Ok(fd) = command(5, &mut attributes) {
@@ -288,10 +307,81 @@ impl Table {
     }
 }
 
+impl AsFd for Table {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: our mapping, of which no reference outlives us.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.row * 4 * self.rows) };
+    }
+}
+
+/// A table of AF_XDP sockets by receive queue (`BPF_MAP_TYPE_XSKMAP`).
+#[derive(Debug)]
+pub struct QueueTable {
+    fd: OwnedFd,
+}
+
+impl QueueTable {
+    /// A table for the queues below `queues`, all without a socket.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `EINVAL` where the kernel has no AF_XDP.
+    pub fn new(queues: u32) -> io::Result<QueueTable> {
+        let mut attributes = [0_u64; 9];
+        attributes[0] = 17 | 4 << 32;
+        attributes[1] = 4 | u64::from(queues) << 32;
+        let fd = command(0, &mut attributes)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(QueueTable { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Gives the frames of a queue to a bound socket.
+    ///
+    /// # Errors
+    /// `EBADF` for another kind of descriptor, `E2BIG` for a queue that is not in the table.
+    pub fn put(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let (key, value) = (queue, socket.as_raw_fd());
+        let mut attributes = [0_u64; 4];
+        attributes[0] = self.fd.as_raw_fd() as u64;
+        attributes[1] = (&raw const key) as u64;
+        attributes[2] = (&raw const value) as u64;
+        command(2, &mut attributes).map(drop)
+    }
+}
+
+impl AsFd for QueueTable {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A program for frames on a device: it is detached when this value is dropped, and when the
+/// process ends in any way.
+#[derive(Debug)]
+pub struct FrameLink {
+    _fd: OwnedFd,
+}
+
+impl FrameLink {
+    /// Puts the program on a device: in the driver, or before the kernel's stack (`generic`).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the driver has no hook; `EBUSY` where the device has a program already;
+    /// `EPERM`.
+    pub fn new(program: &Program, device: u32, generic: bool) -> io::Result<FrameLink> {
+        // BPF_LINK_CREATE with BPF_XDP; XDP_FLAGS_SKB_MODE or XDP_FLAGS_DRV_MODE.
+        let flags: u64 = if generic { 1 << 1 } else { 1 << 2 };
+        let mut attributes = [0_u64; 4];
+        attributes[0] = program.fd.as_raw_fd() as u64 | u64::from(device) << 32;
+        attributes[1] = 37 | flags << 32;
+        let fd = command(28, &mut attributes)?;
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(FrameLink { _fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 }
 

@@ -48,5 +48,6 @@ pub mod timerfd;
 pub mod udp;
 pub mod uring;
 pub mod usage;
+pub mod xdp;
 
 pub use free_port::free_port;

@@ -397,9 +397,9 @@ pub fn isolate() -> io::Result<()> {
     Netlink::open()?.raise(loopback)
 }
 
-/// The index of a device.
+/// The index of a device of this network namespace.
 #[must_use]
-fn index_of(name: &CStr) -> Option<u32> {
+pub fn index_of(name: &CStr) -> Option<u32> {
     // SAFETY: the name ends with a zero.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     (index != 0).then_some(index)

@@ -1,0 +1,346 @@
+//! Frames of a network device in user space (AF_XDP: if_xdp.h, the kernel's
+//! networking/af_xdp.rst).
+//!
+//! A socket owns one receive queue of a device. Frames lie in memory that the kernel and the
+//! process share (the UMEM), and four rings say which side has which frame. Half of the frames
+//! belong to the [`Receiver`], half to the [`Sender`], so that a reply can be written while the
+//! frame that it answers is read.
+//!
+//! A program on the device ([`Redirection`]) picks the frames: those for one address and port of
+//! TCP. All others go on to the kernel.
+
+mod redirect;
+mod ring;
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use self::ring::{Ring, RingKind};
+use crate::bpf::QueueTable;
+use crate::call::{check, set_option, uninterrupted};
+use crate::map::Mapping;
+use crate::netlink::index_of;
+
+pub use self::redirect::{Claim, Mode, Redirection};
+
+/// Bytes of a frame's place: a packet of 1,500 bytes with its head, and room for the driver.
+const FRAME: usize = 2048;
+/// Frames to receive into, and as many to send: 4 MiB each, for a burst of a few thousand packets.
+const FRAMES: u32 = 2048;
+
+/// The name of a network device: at most 15 bytes (`IFNAMSIZ`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceName {
+    bytes: [u8; 15],
+    len: u8,
+}
+
+impl DeviceName {
+    /// The name, if a device can have it.
+    #[must_use]
+    pub fn new(name: &str) -> Option<DeviceName> {
+        let is_bad = |byte: u8| byte == b'/' || byte == 0 || byte.is_ascii_whitespace();
+        if name.is_empty() || name.len() > 15 || name.bytes().any(is_bad) || name == ".." {
+            return None;
+        }
+        let mut bytes = [0; 15];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(DeviceName { bytes, len: name.len() as u8 })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A network device of this namespace.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// Its name.
+    pub name: DeviceName,
+    index: u32,
+    /// Its hardware address.
+    pub mac: [u8; 6],
+    /// The largest packet, without the Ethernet head.
+    pub mtu: usize,
+    /// Its receive queues.
+    pub queues: usize,
+    /// Its frames have not crossed a wire: their checksums may be left to hardware that never
+    /// comes.
+    pub is_virtual: bool,
+}
+
+impl Device {
+    /// The device of that name.
+    ///
+    /// # Errors
+    /// `NotFound` without such a device; `InvalidData` for one without Ethernet frames.
+    pub fn find(name: DeviceName) -> io::Result<Device> {
+        let index = CString::new(name.as_str()).ok().and_then(|text| index_of(&text));
+        let index = index.ok_or(io::ErrorKind::NotFound)?;
+        let folder = format!("/sys/class/net/{name}");
+        let read = |file: &str| std::fs::read_to_string(format!("{folder}/{file}"));
+        let number = |file: &str| read(file).ok().and_then(|text| text.trim().parse().ok());
+        // ARPHRD_ETHER
+        if number("type") != Some(1) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut mac = [0; 6];
+        for (byte, text) in mac.iter_mut().zip(read("address")?.trim().split(':')) {
+            *byte = u8::from_str_radix(text, 16).map_err(io::Error::other)?;
+        }
+        let is_queue = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b"rx-");
+        let queues = std::fs::read_dir(format!("{folder}/queues"))?.flatten();
+        let queues = queues.filter(|entry| is_queue(&entry.file_name())).count();
+        let is_virtual = !std::path::Path::new(&folder).join("device").exists();
+        Ok(Device { name, index, mac, mtu: number("mtu").unwrap_or(1500), queues, is_virtual })
+    }
+}
+
+/// The part of a socket that both halves share.
+#[derive(Debug)]
+struct Umem {
+    fd: OwnedFd,
+    memory: Mapping,
+}
+
+/// A socket on one queue of a device.
+#[derive(Debug)]
+pub struct XdpSocket {
+    /// Frames that have come.
+    pub receiver: Receiver,
+    /// Frames that leave.
+    pub sender: Sender,
+    /// The driver moves frames without a copy.
+    pub is_zero_copy: bool,
+}
+
+/// The half that receives.
+#[derive(Debug)]
+pub struct Receiver {
+    umem: Arc<Umem>,
+    came: Ring,
+    fill: Ring,
+    /// The frame that was lent last.
+    lent: Option<u64>,
+}
+
+/// The half that sends.
+#[derive(Debug)]
+pub struct Sender {
+    umem: Arc<Umem>,
+    go: Ring,
+    gone: Ring,
+    free: Vec<u64>,
+}
+
+impl XdpSocket {
+    /// Opens a socket on a queue; frames are moved without a copy where the driver can do that.
+    ///
+    /// # Errors
+    /// `EPERM` without `CAP_NET_RAW`; `EAFNOSUPPORT` where the kernel has no AF_XDP; `EBUSY` where
+    /// the queue has a socket; `ENOBUFS` above the limit of locked memory.
+    pub fn open(device: &Device, queue: u32) -> io::Result<XdpSocket> {
+        let (mut socket, bound) = XdpSocket::prepare(device, queue, libc::XDP_ZEROCOPY)?;
+        if bound.is_ok() {
+            socket.is_zero_copy = true;
+            return Ok(socket);
+        }
+        // A failed bind leaves a socket that cannot be bound again.
+        drop(socket);
+        let (socket, bound) = XdpSocket::prepare(device, queue, libc::XDP_COPY)?;
+        bound.map(|()| socket)
+    }
+
+    /// A socket with its rings, and the result of its bind.
+    fn prepare(
+        device: &Device,
+        queue: u32,
+        copy: u16,
+    ) -> io::Result<(XdpSocket, io::Result<()>)> {
+        let fd = raw_socket()?;
+        let memory = Mapping::private(2 * FRAMES as usize * FRAME)?;
+        let register = libc::xdp_umem_reg {
+            addr: memory.as_ptr() as u64,
+            len: memory.len() as u64,
+            chunk_size: FRAME as u32,
+            headroom: 0,
+            flags: 0,
+            tx_metadata_len: 0,
+        };
+        set_option(&fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &register)?;
+        let ring = |kind| Ring::new(fd.as_fd(), kind, FRAMES);
+        let mut fill = ring(RingKind::Fill)?;
+        let (gone, came, go) =
+            (ring(RingKind::Completion)?, ring(RingKind::Receive)?, ring(RingKind::Send)?);
+        let places = |from: u32| (from..from + FRAMES).map(|frame| u64::from(frame) * FRAME as u64);
+        for place in places(0) {
+            fill.push(place, 0);
+        }
+        fill.publish();
+        let address = libc::sockaddr_xdp {
+            sxdp_family: libc::AF_XDP as u16,
+            sxdp_flags: copy | libc::XDP_USE_NEED_WAKEUP,
+            sxdp_ifindex: device.index,
+            sxdp_queue_id: queue,
+            sxdp_shared_umem_fd: 0,
+        };
+        let len = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: the address is readable for its length.
+        let bound =
+            check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop);
+        let umem = Arc::new(Umem { fd, memory });
+        let receiver = Receiver { umem: umem.clone(), came, fill, lent: None };
+        let sender = Sender { umem, go, gone, free: places(FRAMES).collect() };
+        Ok((XdpSocket { receiver, sender, is_zero_copy: false }, bound))
+    }
+
+    /// Lets the kernel busy-poll the queue for this long in each call instead of waiting for an
+    /// interrupt (`SO_PREFER_BUSY_POLL`).
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 5.11; `EPERM`.
+    pub fn busy_poll(&self, us: u32) -> io::Result<()> {
+        let fd = &self.receiver.umem.fd;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1_u32)?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us)?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &64_u32)
+    }
+}
+
+impl AsFd for XdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiver.umem.fd.as_fd()
+    }
+}
+
+impl Receiver {
+    /// Whether a frame has come.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        !self.came.is_empty()
+    }
+
+    /// The next frame; the one before it goes back to the kernel.
+    pub fn next(&mut self) -> Option<&[u8]> {
+        if let Some(place) = self.lent.take() {
+            // The ring has a place for each frame of this half.
+            self.fill.push(place, 0);
+            self.fill.publish();
+        }
+        let (place, len) = self.came.pop()?;
+        // A driver leaves headroom before the bytes.
+        let start = place - place % FRAME as u64;
+        self.lent = Some(start);
+        self.umem.bytes(place, len as usize)
+    }
+}
+
+impl Sender {
+    /// Writes a frame of `len` bytes, and queues it; false if no frame is free or it is too long.
+    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        if self.free.is_empty() {
+            while let Some((place, _)) = self.gone.pop() {
+                self.free.push(place);
+            }
+        }
+        let Some(place) = self.free.pop().filter(|_| len <= FRAME) else { return false };
+        assert!(place % FRAME as u64 == 0 && place as usize + FRAME <= self.umem.memory.len());
+        // SAFETY: the place lies inside the mapping, and is ours alone: it was in the list of free
+        // ones, and the kernel reads it only after the ring has it.
+        let bytes = unsafe {
+            let start = self.umem.memory.as_ptr().add(place as usize);
+            std::slice::from_raw_parts_mut(start, len)
+        };
+        write(bytes);
+        self.go.push(place, len as u32);
+        self.go.publish();
+        true
+    }
+
+    /// Whether frames wait that a call must start.
+    #[must_use]
+    pub fn must_kick(&self) -> bool {
+        self.go.needs_wakeup() && !self.go.is_taken()
+    }
+
+    /// Starts the frames that were queued. What the device does not take now, the next call
+    /// starts.
+    ///
+    /// # Errors
+    /// `ENETDOWN` and others of the device.
+    pub fn kick(&mut self) -> io::Result<()> {
+        let fd = self.umem.fd.as_raw_fd();
+        let (null, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
+        let sent = uninterrupted(|| {
+            // SAFETY: no memory is passed.
+            let sent = unsafe { libc::sendto(fd, null, 0, flags, null.cast(), 0) };
+            crate::call::check_count(sent)
+        });
+        match sent {
+            Err(error)
+                if !matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS)
+                ) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Umem {
+    /// Bytes of a frame that the kernel has given to the process.
+    fn bytes(&self, place: u64, len: usize) -> Option<&[u8]> {
+        let place = place as usize;
+        if place.checked_add(len)? > self.memory.len() || place % FRAME + len > FRAME {
+            return None;
+        }
+        // SAFETY: the bytes lie inside the mapping, and until the frame goes back to the fill ring
+        // the kernel does not write them; the receiver borrows itself mutably until then.
+        Some(unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(place), len) })
+    }
+}
+
+/// What this process lacks for [`XdpSocket`]s and their program, if it lacks anything.
+#[must_use]
+pub fn lack() -> Option<io::Error> {
+    raw_socket().map(drop).and_then(|()| QueueTable::new(1)).err()
+}
+
+fn raw_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::socket(libc::AF_XDP, kind, 0) })?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_are_short_and_plain() {
+        assert_eq!(DeviceName::new("eth0").map(|it| it.to_string()).as_deref(), Some("eth0"));
+        for bad in ["", "a/b", "a b", "..", "sixteen-bytes-ab"] {
+            assert_eq!(DeviceName::new(bad), None, "{bad}");
+        }
+        let none = Device::find(DeviceName::new("no-such-device").expect("a name"));
+        assert_eq!(none.expect_err("no device").kind(), io::ErrorKind::NotFound);
+        let loopback = Device::find(DeviceName::new("lo").expect("a name"));
+        assert_eq!(loopback.expect_err("no frames").kind(), io::ErrorKind::InvalidData);
+    }
+}
