@@ -12,4 +12,5 @@ pub mod silence;
 pub mod table;
 pub mod tick;
 pub mod transmit;
+pub mod transport;
 pub mod turn_length;

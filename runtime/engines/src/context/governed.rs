@@ -5,35 +5,34 @@
 //! ([`WorkerContext::judge_input`]), when the worker is about to wait ([`WorkerContext::rest`]),
 //! and when a job begins and ends.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use seam::Instant;
-use sys::socket;
 
 use super::WorkerContext;
 use super::carrier::{Carrier, Permit};
 use crate::helpers::JobTimes;
 use crate::limits::{KERNEL_TICK, TURN_TIME};
+use crate::parts::transport::Transport;
 
 impl WorkerContext<'_> {
-    /// Input that has come on `fd` is about to be fed, in a turn that began at `now`: decides
+    /// Input that has come on `socket` is about to be fed, in a turn that began at `now`: decides
     /// whether its requests are refused.
     #[inline]
-    pub fn judge_input(&self, fd: impl AsFd, now: Instant) {
+    pub fn judge_input(&self, socket: &impl Transport, now: Instant) {
         if self.governed.is_on() {
-            self.judge(fd.as_fd(), now);
+            self.judge(socket, now);
         }
     }
 
-    fn judge(&self, fd: BorrowedFd<'_>, now: Instant) {
+    fn judge(&self, socket: &dyn Transport, now: Instant) {
         match self.governed.carrier {
             Carrier::Unwatched => {}
-            Carrier::Loop => self.judge_turn(fd, self.now().since(now)),
+            Carrier::Loop => self.judge_turn(socket, self.now().since(now)),
             // The first input of a connection may have waited to be accepted.
-            Carrier::Thread => self.begin_request(fd, self.governed.is_fresh.replace(false)),
+            Carrier::Thread => self.begin_request(socket, self.governed.is_fresh.replace(false)),
             // It waited in two queues, of the listener and of the workers.
-            Carrier::Pool => self.begin_request(fd, true),
+            Carrier::Pool => self.begin_request(socket, true),
         }
     }
 
@@ -57,10 +56,10 @@ impl WorkerContext<'_> {
 
     /// `waited` is the time since the turn began; the kernel is asked for more if the input may
     /// have waited there.
-    fn judge_turn(&self, fd: BorrowedFd<'_>, waited: Duration) {
+    fn judge_turn(&self, socket: &dyn Transport, waited: Duration) {
         let throttle = self.board.throttle();
         let may_wait = waited.max(self.governed.turn_before.get()) >= TURN_TIME;
-        let age = waited.max(self.kernel_wait(fd, may_wait || throttle.is_loaded()));
+        let age = waited.max(self.kernel_wait(socket, may_wait || throttle.is_loaded()));
         self.note_input(age);
         self.effects.set_overloaded(throttle.refuses() && self.is_too_much(age));
     }
@@ -70,13 +69,13 @@ impl WorkerContext<'_> {
         throttle.is_full() || throttle.is_old(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time that the newest input on `fd` waited in the kernel, known from below; asked for
+    /// The time that the newest input on `socket` waited in the kernel, known from below; asked for
     /// only if the server is loaded.
-    fn kernel_wait(&self, fd: impl AsFd, may_wait: bool) -> Duration {
+    fn kernel_wait(&self, socket: &dyn Transport, may_wait: bool) -> Duration {
         if !may_wait {
             return Duration::ZERO;
         }
-        socket::last_received(fd).unwrap_or_default().saturating_sub(KERNEL_TICK)
+        socket.last_received().unwrap_or_default().saturating_sub(KERNEL_TICK)
     }
 
     fn note_input(&self, age: Duration) {
@@ -118,9 +117,9 @@ impl WorkerContext<'_> {
 
     /// The thread of a connection is about to feed input: takes a place, unless it has one, and
     /// decides whether requests are refused.
-    fn begin_request(&self, fd: BorrowedFd<'_>, is_first: bool) {
+    fn begin_request(&self, socket: &dyn Transport, is_first: bool) {
         let throttle = self.board.throttle();
-        let age = self.kernel_wait(fd, is_first || throttle.is_loaded());
+        let age = self.kernel_wait(socket, is_first || throttle.is_loaded());
         self.note_input(age);
         let mut place = self.governed.place.get();
         if place.since_ns == 0 && throttle.try_enter(self.slot()) {

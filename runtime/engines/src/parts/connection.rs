@@ -18,18 +18,20 @@ use std::time::Duration;
 use language::eprintln;
 use memory::Phase;
 use seam::{Closed, Cx, Instant, Taking, overdue};
-use sys::socket::{self, Received};
+use sys::socket::Received;
 
 use super::pace::Pace;
-use super::transmit::{CallMode, transmit};
+use super::transmit::CallMode;
+use super::transport::Transport;
 use crate::context::WorkerContext;
 use crate::erased::Conn;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES, SILENCE_FULL};
 
 /// A session and its socket; `X` is the additional record that one kind of loop needs.
-pub struct Connection<X> {
+pub struct Connection<X, S = OwnedFd> {
     pub conn: Conn,
-    pub fd: OwnedFd,
+    /// A descriptor, unless TCP is in user space.
+    pub fd: S,
     /// The time when bytes last moved, in either direction.
     pub active: Instant,
     /// When the loop checks it even if no bytes move; [`Instant::NEVER`] if it need not.
@@ -73,9 +75,9 @@ pub enum Sent {
     Broken,
 }
 
-impl<X> Connection<X> {
+impl<X, S: Transport> Connection<X, S> {
     /// The connection of a peer that came at `now`.
-    pub fn new(conn: Conn, fd: OwnedFd, now: Instant, x: X) -> Connection<X> {
+    pub fn new(conn: Conn, fd: S, now: Instant, x: X) -> Connection<X, S> {
         Connection {
             conn,
             fd,
@@ -230,7 +232,7 @@ impl<X> Connection<X> {
     /// Sends the oldest output by one call.
     #[inline]
     pub fn send(&mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>, mode: CallMode) -> Sent {
-        match transmit(context.assets, &self.fd, self.conn.out(), mode) {
+        match self.fd.transmit(context.assets, self.conn.out(), mode) {
             Ok(len) => {
                 self.sent(context, cx, len);
                 Sent::Bytes(len)
@@ -291,7 +293,7 @@ impl<X> Connection<X> {
         if self.linger.is_none() {
             // A ring leaves a shutdown to a kernel thread, which looks the descriptor up later and
             // may find the next connection under its number. So this is a system call.
-            if socket::shutdown_write(&self.fd).is_err() {
+            if self.fd.shutdown_write().is_err() {
                 return false;
             }
             self.linger = Some(now + LINGER);
@@ -304,7 +306,7 @@ impl<X> Connection<X> {
     pub fn has_lingered(&self, now: Instant, phase: Phase) -> bool {
         let left = self.linger.map_or(Duration::ZERO, |until| until.since(now));
         let is_drained = phase >= Phase::Draining && left <= LINGER - LINGER_DRAINED;
-        left.is_zero() || (is_drained && socket::unsent_bytes(&self.fd).unwrap_or(0) == 0)
+        left.is_zero() || (is_drained && self.fd.unsent_bytes() == 0)
     }
 
     /// The server drains: receives what has arrived, and tells the session of the drain when no
@@ -320,22 +322,21 @@ impl<X> Connection<X> {
         while self.conn.looks() {
             let is_over = self.ended || self.conn.is_past_call(cx.now);
             let received =
-                if is_over { Received::Later } else { socket::recv_nowait(&self.fd, scratch) };
+                if is_over { Received::Later } else { self.fd.receive(scratch) };
             self.received(context, cx, received, scratch);
             if received == Received::Later {
                 self.conn.drain(context.service, cx);
             }
         }
         if self.conn.is_closing() {
-            // Without it the end follows in a separate segment, a moment later.
-            let _ = socket::cork(&self.fd);
+            self.fd.cork();
         }
     }
 
     /// A stalled connection is reset by its close: the kernel would keep its output for minutes.
     pub fn reset_if_stalled(&self) {
         if matches!(self.conn.why(), Closed::Stalled | Closed::Shed) {
-            let _ = socket::set_linger_reset(&self.fd);
+            self.fd.reset_at_close();
         }
     }
 
@@ -346,8 +347,8 @@ impl<X> Connection<X> {
         }
     }
 
-    /// Ends the session; the caller closes the descriptor.
-    pub fn close(mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>) -> OwnedFd {
+    /// Ends the session; the caller closes the socket.
+    pub fn close(mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>) -> S {
         self.release(context, cx.now);
         self.reset_if_stalled();
         self.conn.close(context.service, cx);

@@ -27,6 +27,7 @@ use super::deadlines::Deadlines;
 use super::table::Table;
 use super::tick::tick;
 use super::transmit::CallMode;
+use super::transport::Transport;
 use super::turn_length::TurnLength;
 use crate::context::WorkerContext;
 use crate::helpers::{Done, Helpers};
@@ -36,9 +37,9 @@ use crate::limits::{
 };
 
 /// A session with everything that its turn needs, looked up once.
-pub struct At<'f, 'a, X> {
+pub struct At<'f, 'a, X, S = OwnedFd> {
     pub context: &'a WorkerContext<'a>,
-    pub connection: &'f mut Connection<X>,
+    pub connection: &'f mut Connection<X, S>,
     pub cx: Cx<'a, ()>,
     pub buffers: &'f mut Buffers,
     deadlines: &'f mut Deadlines,
@@ -46,7 +47,7 @@ pub struct At<'f, 'a, X> {
     pub moved: &'f mut usize,
 }
 
-impl<X> At<'_, '_, X> {
+impl<X, S: Transport> At<'_, '_, X, S> {
     /// The number of bytes that this session may send in this turn.
     #[inline]
     pub fn send_bytes(&self) -> usize {
@@ -93,9 +94,9 @@ impl<X> At<'_, '_, X> {
 }
 
 /// A worker's sessions and their shared data.
-pub struct EventLoop<'a, X> {
+pub struct EventLoop<'a, X, S = OwnedFd> {
     pub context: &'a WorkerContext<'a>,
-    pub table: Table<Connection<X>>,
+    pub table: Table<Connection<X, S>>,
     pub buffers: Buffers,
     pub admission: Admission,
     /// The time of this turn.
@@ -116,8 +117,8 @@ pub struct EventLoop<'a, X> {
     was_short: bool,
 }
 
-impl<'a, X> EventLoop<'a, X> {
-    pub fn new(context: &'a WorkerContext<'a>) -> EventLoop<'a, X> {
+impl<'a, X, S: Transport> EventLoop<'a, X, S> {
+    pub fn new(context: &'a WorkerContext<'a>) -> EventLoop<'a, X, S> {
         let now = context.now();
         let sweep_every = sweep_every(context);
         let (table, buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS));
@@ -172,7 +173,7 @@ impl<'a, X> EventLoop<'a, X> {
     }
 
     /// Opens the session of a new connection; the loop settles it.
-    pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> At<'_, 'a, X> {
+    pub fn open(&mut self, fd: S, peer: Peer, x: X) -> At<'_, 'a, X, S> {
         let id = self.table.next_id();
         let cx = self.cx(id);
         let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
@@ -188,7 +189,7 @@ impl<'a, X> EventLoop<'a, X> {
     }
 
     /// Ends a session of which no operation is in flight.
-    pub fn close(&mut self, id: SessionId) -> Option<OwnedFd> {
+    pub fn close(&mut self, id: SessionId) -> Option<S> {
         let connection = self.table.remove(id)?;
         let fd = connection.close(self.context, &self.cx(id));
         self.context.closed(self.now);
@@ -197,7 +198,7 @@ impl<'a, X> EventLoop<'a, X> {
 
     /// A session and the context of a call for it, with the spare buffers.
     #[inline]
-    pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, X>> {
+    pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, X, S>> {
         let context = self.context;
         let cx = context.cx(self.now, id);
         let connection = self.table.lookup(id)?;

@@ -5,11 +5,11 @@
 //! its buffer is empty, which takes long for a slow peer. So the measure is the number of bytes
 //! that the peer's kernel has acknowledged (`SIOCOUTQ`).
 
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use seam::{Instant, Taking};
-use sys::socket;
+
+use super::transport::Transport;
 
 /// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
 /// a whole send buffer for it, so that the server sends less often. (Until then, sending a file of
@@ -34,20 +34,19 @@ impl Pace {
         Pace { given: 0, proof: PROOF, taken: 0, window: None }
     }
 
-    /// Records that the kernel was given `bytes` more on `fd`.
+    /// Records that the socket was given `bytes` more.
     #[inline]
-    pub fn give(&mut self, fd: impl AsFd, bytes: usize) {
+    pub fn give(&mut self, socket: &impl Transport, bytes: usize) {
         self.given += bytes as u64;
         if self.given >= self.proof {
-            self.trust(fd);
+            self.trust(socket);
         }
     }
 
     #[cold]
-    fn trust(&mut self, fd: impl AsFd) {
+    fn trust(&mut self, socket: &impl Transport) {
         self.proof = u64::MAX;
-        // If this fails, the bound stays.
-        let _ = socket::set_unsent_max(fd, None);
+        socket.trust();
     }
 
     /// Ends the window, because no output waits for the peer.
@@ -56,10 +55,15 @@ impl Pace {
         self.window = None;
     }
 
-    /// Output waits: looks how much of it the peer's kernel has acknowledged on `fd`.
+    /// Output waits: looks how much of it the peer's kernel has acknowledged on `socket`.
     /// `stall` is the stall time, and `rate` the least rate in bytes a second.
-    pub fn look(&mut self, fd: impl AsFd, now: Instant, (stall, rate): (Duration, u64)) -> Taking {
-        let untaken = socket::unsent_bytes(fd).unwrap_or(0) as u64;
+    pub fn look(
+        &mut self,
+        socket: &impl Transport,
+        now: Instant,
+        (stall, rate): (Duration, u64),
+    ) -> Taking {
+        let untaken = socket.unsent_bytes() as u64;
         self.judge(self.given.saturating_sub(untaken), now, (stall, rate))
     }
 

@@ -28,11 +28,13 @@ use language::eprintln;
 use memory::{Phase, Refusal, SlotState};
 use seam::{Closed, Peer, SessionId};
 use sys::ready::{Interest, Ready};
-use sys::socket::{self, Received};
+use sys::socket::Received;
 
 use super::admission::Attempt;
 use super::connection::{Connection, Overdue};
 use super::event_loop::{At, EventLoop};
+use super::transport::Transport;
+use crate::accept::source::AcceptSource;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
@@ -74,6 +76,96 @@ pub trait Poller: Sized {
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 }
 
+/// A way to learn which connections are ready: a system call, or TCP in user space.
+pub trait Watcher: Sized {
+    /// The socket of a connection.
+    type Socket: Transport;
+
+    /// Whether it can report a change (an edge), not only a state (a level).
+    const TELLS_EDGES: bool;
+
+    /// Whether it reports each change of a session once.
+    fn is_edge(&self) -> bool;
+
+    /// The next new connection.
+    fn take(&mut self, source: &dyn AcceptSource) -> io::Result<(Self::Socket, Peer)>;
+
+    /// Whether further ones wait that it knows and the kernel does not.
+    fn has_queue(&self) -> bool {
+        false
+    }
+
+    /// Whether the output of all closed connections has left.
+    fn is_flushed(&self, phase: Phase) -> bool {
+        let _ = phase;
+        true
+    }
+
+    /// Whether it can watch this connection at all; otherwise its number.
+    fn can_watch(&self, socket: &Self::Socket) -> Result<(), i32>;
+
+    /// Starts watching a descriptor of the server; `key` comes back with its events.
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
+
+    /// Stops watching a descriptor of the server.
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Starts watching a connection.
+    fn watch(&mut self, socket: &Self::Socket, interest: Interest, key: u64) -> io::Result<()>;
+
+    /// Changes the watched events of a connection.
+    fn modify(&mut self, socket: &Self::Socket, interest: Interest, key: u64) -> io::Result<()>;
+
+    /// Closes a connection.
+    fn close(&mut self, socket: Self::Socket);
+
+    /// Waits for events, at most `timeout`, and appends them to `ready`.
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
+}
+
+impl<P: Poller> Watcher for P {
+    type Socket = OwnedFd;
+
+    const TELLS_EDGES: bool = P::TELLS_EDGES;
+
+    fn is_edge(&self) -> bool {
+        Poller::is_edge(self)
+    }
+
+    fn take(&mut self, source: &dyn AcceptSource) -> io::Result<(OwnedFd, Peer)> {
+        source.take(false)
+    }
+
+    fn can_watch(&self, socket: &OwnedFd) -> Result<(), i32> {
+        if Poller::can_watch(self, socket.as_fd()) { Ok(()) } else { Err(socket.as_raw_fd()) }
+    }
+
+    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+        Poller::add(self, fd, interest, key)
+    }
+
+    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Poller::remove(self, fd)
+    }
+
+    fn watch(&mut self, socket: &OwnedFd, interest: Interest, key: u64) -> io::Result<()> {
+        Poller::add(self, socket.as_fd(), interest, key)
+    }
+
+    fn modify(&mut self, socket: &OwnedFd, interest: Interest, key: u64) -> io::Result<()> {
+        Poller::modify(self, socket.as_fd(), interest, key)
+    }
+
+    fn close(&mut self, socket: OwnedFd) {
+        Poller::forget(self, socket.as_fd());
+    }
+
+    #[inline]
+    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        Poller::wait(self, timeout, ready)
+    }
+}
+
 /// A readiness loop's record for each session.
 pub struct Watch {
     interest: Interest,
@@ -92,8 +184,8 @@ const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 
-struct Loop<'a, P: Poller> {
-    event_loop: EventLoop<'a, Watch>,
+struct Loop<'a, P: Watcher> {
+    event_loop: EventLoop<'a, Watch, P::Socket>,
     mover: Mover<'a, P>,
     listening: bool,
     /// Connections since the listener was last registered.
@@ -106,7 +198,7 @@ struct Loop<'a, P: Poller> {
 }
 
 /// The means to move the bytes of a session, apart from the sessions.
-struct Mover<'a, P: Poller> {
+struct Mover<'a, P: Watcher> {
     poller: P,
     helpers: &'a dyn Helpers,
     scratch: Vec<u8>,
@@ -126,29 +218,37 @@ impl<P> Readiness<P> {
 
 impl<P: Poller> Mechanism for Readiness<P> {
     fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
-        helpers::with(context, |helpers| {
-            let mut this = Loop::<P>::open(context, helpers).map_err(Fault::Wait)?;
-            context.ready();
-            let mut ready = Vec::new();
-            loop {
-                ready.clear();
-                this.event_loop.end_turn();
-                if let Err(error) = this.mover.poller.wait(this.timeout(), &mut ready) {
-                    context.endure(error).map_err(Fault::Wait)?;
-                }
-                this.event_loop.begin_turn();
-                if this.turn(&ready).map_err(Fault::Wait)? {
-                    return Ok(());
-                }
-            }
-        })
+        serve(context, P::open(context).map_err(Fault::Wait)?)
     }
 }
 
-impl<'a, P: Poller> Loop<'a, P> {
+/// The life of a worker that learns of its connections from `poller`.
+pub fn serve<P: Watcher>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fault> {
+    helpers::with(context, |helpers| {
+        let mut this = Loop::open(context, helpers, poller).map_err(Fault::Wait)?;
+        context.ready();
+        let mut ready = Vec::new();
+        loop {
+            ready.clear();
+            this.event_loop.end_turn();
+            if let Err(error) = this.mover.poller.wait(this.timeout(), &mut ready) {
+                context.endure(error).map_err(Fault::Wait)?;
+            }
+            this.event_loop.begin_turn();
+            if this.turn(&ready).map_err(Fault::Wait)? {
+                return Ok(());
+            }
+        }
+    })
+}
+
+impl<'a, P: Watcher> Loop<'a, P> {
     /// The loop, which watches the listener, the server's stop and the helpers' bell.
-    fn open(context: &'a WorkerContext<'a>, helpers: &'a dyn Helpers) -> io::Result<Loop<'a, P>> {
-        let mut poller = P::open(context)?;
+    fn open(
+        context: &'a WorkerContext<'a>,
+        helpers: &'a dyn Helpers,
+        mut poller: P,
+    ) -> io::Result<Loop<'a, P>> {
         let source = context.accept_source;
         poller.add(source.fd(), source.interest(), KEY_LISTENER)?;
         // The descriptor stays readable once rung; an edge reports each further ring.
@@ -213,7 +313,7 @@ impl<'a, P: Poller> Loop<'a, P> {
         for (id, why) in self.event_loop.sweep() {
             self.overdue(id, why);
         }
-        for (id, why) in self.event_loop.make_room(false) {
+        for (id, why) in self.event_loop.make_room(self.mover.poller.has_queue()) {
             self.overdue(id, why);
         }
         loop {
@@ -254,7 +354,9 @@ impl<'a, P: Poller> Loop<'a, P> {
                 }
             }
         }
-        self.event_loop.table.len() == 0 && context.is_over()
+        self.event_loop.table.len() == 0
+            && context.is_over()
+            && self.mover.poller.is_flushed(context.phase())
     }
 
     // ---- accept
@@ -296,11 +398,12 @@ impl<'a, P: Poller> Loop<'a, P> {
             if !admission.is_open(table.len(), *now) {
                 return false;
             }
-            match admission.sort(context.accept_source.take(false), *now, context.slot()) {
-                Attempt::Taken((fd, _)) if !self.mover.poller.can_watch(fd.as_fd()) => {
-                    self.turn_away(&fd)
-                }
-                Attempt::Taken((fd, peer)) => self.admit(fd, peer),
+            let poller = &mut self.mover.poller;
+            match admission.sort(poller.take(context.accept_source), *now, context.slot()) {
+                Attempt::Taken((fd, peer)) => match poller.can_watch(&fd) {
+                    Ok(()) => self.admit(fd, peer),
+                    Err(number) => self.turn_away(number),
+                },
                 Attempt::Gone => {}
                 Attempt::Empty => return true,
                 Attempt::Exhausted => return false,
@@ -310,18 +413,17 @@ impl<'a, P: Poller> Loop<'a, P> {
     }
 
     /// Closes a connection that the poller cannot watch, and reports that the first time.
-    fn turn_away(&mut self, fd: &OwnedFd) {
+    fn turn_away(&mut self, number: i32) {
         self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
             eprintln!(
                 "a connection was closed, as others will be, because this engine cannot watch its \
-                 descriptor {}: say --wait poll or --wait epoll, or lower --max-connections",
-                fd.as_raw_fd()
+                 descriptor {number}: say --wait poll or --wait epoll, or lower --max-connections"
             );
         }
     }
 
-    fn admit(&mut self, fd: OwnedFd, peer: Peer) {
+    fn admit(&mut self, fd: P::Socket, peer: Peer) {
         let interest = if self.mover.poller.is_edge() {
             Interest { read: true, write: true, edge: true, rdhup: true, ..Interest::NONE }
         } else {
@@ -331,7 +433,7 @@ impl<'a, P: Poller> Loop<'a, P> {
             Watch { interest, readable: false, ending: false, blocked: false, again: false };
         let mut at = self.event_loop.open(fd, peer, watch);
         let id = at.cx.me;
-        let added = self.mover.poller.add(at.connection.fd.as_fd(), interest, id.bits());
+        let added = self.mover.poller.watch(&at.connection.fd, interest, id.bits());
         // A greeting goes out at once.
         let stays = match added {
             Ok(()) => self.mover.settle(&mut at),
@@ -392,7 +494,7 @@ impl<'a, P: Poller> Loop<'a, P> {
     /// Ends a session.
     fn close(&mut self, id: SessionId) {
         if let Some(fd) = self.event_loop.close(id) {
-            self.mover.poller.forget(fd.as_fd());
+            self.mover.poller.close(fd);
         }
     }
 
@@ -404,18 +506,18 @@ impl<'a, P: Poller> Loop<'a, P> {
     }
 }
 
-impl<P: Poller> Mover<'_, P> {
+impl<P: Watcher> Mover<'_, P> {
     /// Handles a peer that takes output again in a turn that is long already. Its session continues
     /// in a later turn, after other sessions that wait for the same, and its event is not reported
     /// again until then.
-    fn postpone(&mut self, at: &mut At<'_, '_, Watch>) {
+    fn postpone(&mut self, at: &mut At<'_, '_, Watch, P::Socket>) {
         let Connection { x, fd, .. } = &mut *at.connection;
         if !std::mem::replace(&mut x.again, true) {
             self.again.push_back(at.cx.me);
         }
         if !x.interest.edge && x.interest.write {
             let interest = Interest { write: false, ..x.interest };
-            if self.poller.modify(fd.as_fd(), interest, at.cx.me.bits()).is_ok() {
+            if self.poller.modify(fd, interest, at.cx.me.bits()).is_ok() {
                 x.interest = interest;
             }
         }
@@ -423,14 +525,14 @@ impl<P: Poller> Mover<'_, P> {
 
     /// Receives up to `most` bytes once if that is wanted and possible, then settles; false if the
     /// session is over.
-    fn advance(&mut self, at: &mut At<'_, '_, Watch>, most: usize) -> bool {
+    fn advance(&mut self, at: &mut At<'_, '_, Watch, P::Socket>, most: usize) -> bool {
         let At { context, connection, cx, buffers, moved, .. } = at;
         connection.conn.lend(buffers);
         let lingers = connection.linger.is_some();
         let may_receive =
             lingers || (connection.conn.wants().read && connection.may_receive(context, cx.now));
         if connection.x.readable && may_receive {
-            let received = socket::recv_nowait(&connection.fd, &mut self.scratch[..most]);
+            let received = connection.fd.receive(&mut self.scratch[..most]);
             match received {
                 Received::Bytes(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
@@ -448,7 +550,7 @@ impl<P: Poller> Mover<'_, P> {
 
     /// Hands out the job, sends until it would block, then compares what the session wants with
     /// what is watched, and changes the difference; false if the session is over.
-    fn settle(&mut self, at: &mut At<'_, '_, Watch>) -> bool {
+    fn settle(&mut self, at: &mut At<'_, '_, Watch, P::Socket>) -> bool {
         if at.connection.conn.looks() {
             at.connection.last_look(at.context, &at.cx, &mut self.scratch);
         }
@@ -469,7 +571,7 @@ impl<P: Poller> Mover<'_, P> {
         let interest = Interest { read: reads, write: wants.write && x.blocked, ..Interest::NONE };
         if !x.interest.edge && interest != x.interest {
             x.interest = interest;
-            if self.poller.modify(fd.as_fd(), interest, at.cx.me.bits()).is_err() {
+            if self.poller.modify(fd, interest, at.cx.me.bits()).is_err() {
                 conn.abort(Closed::Reset);
                 return false;
             }
