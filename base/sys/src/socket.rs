@@ -7,7 +7,7 @@
 mod tcp_info;
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
@@ -79,6 +79,27 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     socket.bind(&address.into())?;
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket.into())
+}
+
+/// Takes a port of an address, which the machine need not have (`IP_FREEBIND`), and listens
+/// not: the kernel refuses connections, and no other server gets the port.
+///
+/// # Errors
+/// Those of bind(2).
+pub fn reserve(address: SocketAddrV4) -> io::Result<OwnedFd> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_freebind_v4(true)?;
+    socket.bind(&SocketAddr::V4(address).into())?;
+    Ok(socket.into())
+}
+
+/// Whether the machine has this address.
+#[must_use]
+pub fn is_own(address: Ipv4Addr) -> bool {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None);
+    let address = SocketAddr::V4(SocketAddrV4::new(address, 0));
+    socket.is_ok_and(|socket| socket.bind(&address.into()).is_ok())
 }
 
 /// Sets the options that accepted sockets inherit.

@@ -205,17 +205,6 @@ impl XdpSocket {
         Ok((XdpSocket { receiver, sender, is_zero_copy: false }, bound))
     }
 
-    /// Lets the kernel busy-poll the queue for this long in each call instead of waiting for an
-    /// interrupt (`SO_PREFER_BUSY_POLL`).
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` before Linux 5.11; `EPERM`.
-    pub fn busy_poll(&self, us: u32) -> io::Result<()> {
-        let fd = &self.receiver.umem.fd;
-        set_option(fd, libc::SOL_SOCKET, libc::SO_PREFER_BUSY_POLL, &1_u32)?;
-        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &us)?;
-        set_option(fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL_BUDGET, &64_u32)
-    }
 }
 
 impl AsFd for XdpSocket {
@@ -247,14 +236,22 @@ impl Receiver {
 }
 
 impl Sender {
-    /// Writes a frame of `len` bytes, and queues it; false if no frame is free or it is too long.
-    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+    /// Whether a frame is free.
+    pub fn is_free(&mut self) -> bool {
         if self.free.is_empty() {
             while let Some((place, _)) = self.gone.pop() {
                 self.free.push(place);
             }
         }
-        let Some(place) = self.free.pop().filter(|_| len <= FRAME) else { return false };
+        !self.free.is_empty()
+    }
+
+    /// Writes a frame of `len` bytes, and queues it; false if no frame is free or it is too long.
+    pub fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        if len > FRAME || !self.is_free() {
+            return false;
+        }
+        let Some(place) = self.free.pop() else { return false };
         assert!(place % FRAME as u64 == 0 && place as usize + FRAME <= self.umem.memory.len());
         // SAFETY: the place lies inside the mapping, and is ours alone: it was in the list of free
         // ones, and the kernel reads it only after the ring has it.

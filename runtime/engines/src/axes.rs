@@ -88,6 +88,8 @@ pub enum Wait {
     Staged,
     /// Completion by one `io_uring(7)` for all threads, of which some run at a time.
     Port,
+    /// Frames of a network interface (AF_XDP), and TCP in user space.
+    Bypass,
 }
 
 /// The reason why a point is refused.
@@ -170,4 +172,5 @@ words!(
     Leader = "leader",
     Staged = "staged",
     Port = "port",
+    Bypass = "bypass",
 );

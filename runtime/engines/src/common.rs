@@ -17,6 +17,7 @@ use crate::knobs::{ClientLimits, InForce, Knobs};
 use crate::member::Member;
 use crate::server::Host;
 use crate::shape::{Shape, WORKERS_MAX};
+use crate::wait::bypass::Queues;
 
 /// The data that the workers of any container share.
 pub(crate) struct Common<'a> {
@@ -35,6 +36,8 @@ pub(crate) struct Common<'a> {
     pub renew: Option<&'a Renew<'a>>,
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
+    /// The queues of a network interface, where TCP is in user space.
+    pub queues: Option<&'a Queues>,
 }
 
 impl Common<'_> {

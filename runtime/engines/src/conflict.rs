@@ -29,6 +29,19 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
     if matches!(wait, Wait::Port | Wait::Leader | Wait::Staged | Wait::TokioSteal) {
         return pooled(container, accept, wait);
     }
+    if wait == Wait::Bypass {
+        return match (container, accept) {
+            (Container::Threads, Accept::Reuseport) => None,
+            (Container::Threads, _) => Some(
+                "each queue of the interface has the connections of its worker: say --accept \
+                 reuseport",
+            ),
+            _ => Some(
+                "the threads of one process serve the queues of an interface: say --container \
+                 threads",
+            ),
+        };
+    }
     match (accept, container, wait) {
         (_, Container::Helped, Wait::Blocking) => {
             Some("a worker that may block needs no helpers: say --wait epoll")

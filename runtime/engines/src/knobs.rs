@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use memory::Settings;
 use sys::uring::Setup;
+use sys::xdp::DeviceName;
 
 use crate::governor::Mode;
 use crate::setting::{
@@ -33,6 +34,11 @@ settings! {
         /// Stack of each connection, of which only touched pages are memory (coroutine only)
         /// [default: 262144]
         "stack" stack: Option<usize>, "BYTES", bounds: 65536..=1 << 30;
+        /// Network interface whose frames for --host go past the kernel's TCP (bypass only)
+        "interface" interface: Option<DeviceName>, "NAME";
+        /// Input buffer of each connection, and half of its output buffer (bypass only)
+        /// [default: 2048]
+        "tcp-buffer" buffer: Option<usize>, "BYTES", bounds: 2048..=1 << 20;
     }
     /// How many workers there are, and for how long; unset: the container's default.
     struct staff: Staff = "Workers" {

@@ -50,7 +50,7 @@ impl Preset {
     /// The family of the architecture, in the plural; a single one has none.
     pub fn family(&self) -> &'static str {
         match self.wait {
-            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => "event loops",
+            Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring | Wait::Bypass => "event loops",
             Wait::TokioLocal | Wait::TokioSteal => "tasks",
             Wait::Coroutine => "coroutines",
             _ if self.container.is_processes() => "processes",
@@ -257,6 +257,16 @@ pub const PRESETS: &[Preset] = &[
             "io_uring: Linux 6.1, and permission to use it",
             "wait/port.rs",
             "one completion queue, N threads, R running (Windows' I/O completion ports)",
+        ],
+    ),
+    preset(
+        "bypass",
+        (Container::Threads, Accept::Reuseport, Wait::Bypass),
+        WorkerCount::Fixed(1),
+        [
+            "--interface, CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW; IPv4; a worker for each queue",
+            "wait/bypass.rs",
+            "frames of a network interface, and TCP in user space (AF_XDP, smoltcp)",
         ],
     ),
 ];

@@ -25,6 +25,7 @@ use crate::shape::{SLOTS, Shape};
 use crate::supervise::{SIGNALS, supervise};
 use crate::tactics::{AcceptBy, Rings};
 use crate::wait;
+use crate::wait::bypass::{Queues, check_bypass};
 
 /// Serves until the server is stopped.
 ///
@@ -69,6 +70,9 @@ fn start(
         true => lent::lent().map_err(|error| Fault::Listen(host.addresses[0].clone(), error))?,
         false => Vec::new(),
     };
+    if shape.wait == Wait::Bypass {
+        check_bypass(host, &lent).map_err(Fault::Refused)?;
+    }
     let listeners = Listeners::open(&host.addresses, &shape, host.handover, lent)?;
     if listeners.addresses.len() > 1 {
         // An accept of a ring names one listener; a poll watches a set of them.
@@ -76,6 +80,11 @@ fn start(
         rings = rings.map(|rings| Rings { tactics: shape.knobs.tactics, ..rings });
     }
     let shape = &shape;
+    // This takes rights that the next step gives up.
+    let queues = match shape.wait {
+        Wait::Bypass => Some(Queues::open(shape, &listeners.addresses)?),
+        _ => None,
+    };
     host.settle.map_or(Ok(()), |settle| settle()).map_err(Fault::Rights)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
@@ -96,6 +105,7 @@ fn start(
         parts: 1,
         renew: admin.renew,
         extra,
+        queues: queues.as_ref(),
     };
     common.put_in_force(&shape.knobs);
     let (listening, also) = (listeners.addresses[0].clone(), listeners.addresses[1..].to_vec());
@@ -143,6 +153,7 @@ fn check_governor(service: &dyn ErasedService, shape: &Shape) -> Result<(), Faul
     if shape.knobs.overload.governor != Mode::Off {
         let why = match shape.wait {
             Wait::Port => "it does not see the requests of --wait port",
+            Wait::Bypass => "it does not see how long input waits with --wait bypass",
             _ if service.refuses() => "",
             _ => "this service's protocol has no answer for a refused request",
         };

@@ -115,8 +115,8 @@ impl Shape {
     /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or
     /// port has all sessions.
     pub fn carries(&self) -> bool {
-        use Wait::{Epoll, Poll, Port, Select, TokioLocal, Uring};
-        let is_loop = matches!(self.wait, Select | Poll | Epoll | TokioLocal | Uring);
+        use Wait::{Bypass, Epoll, Poll, Port, Select, TokioLocal, Uring};
+        let is_loop = matches!(self.wait, Select | Poll | Epoll | TokioLocal | Uring | Bypass);
         self.wait == Port || (is_loop && self.workers == 1)
     }
 
@@ -160,6 +160,7 @@ impl Shape {
             )));
         }
         self.check_stack()?;
+        self.check_bypass()?;
         match self.knobs.loops.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
             Some(_) if self.container == Container::Hybrid => Err(Refused(

@@ -15,7 +15,9 @@ use crate::shape::Shape;
 
 /// The number of listening sockets of a shape. A path has one, which all workers then share.
 pub fn listeners_of(address: &Address, shape: &Shape) -> usize {
-    let own = shape.accept == Accept::Reuseport && address.net().is_some();
+    let own = shape.accept == Accept::Reuseport
+        && shape.wait != Wait::Bypass
+        && address.net().is_some();
     if own { shape.workers } else { 1 }
 }
 
@@ -104,6 +106,10 @@ fn listen_on(
     for _ in 0..each {
         let fault = |error| Fault::Listen(address.clone(), error);
         let listener = match &address {
+            // The frames of its connections do not reach the kernel's TCP.
+            Address::Net(SocketAddr::V4(address)) if shape.wait == Wait::Bypass => {
+                socket::reserve(*address)
+            }
             Address::Net(address) => socket::listen(*address, &options),
             Address::Unix(path, mode) => socket::listen_unix(path, *mode, &options),
         };

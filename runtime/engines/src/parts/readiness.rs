@@ -96,7 +96,7 @@ pub trait Watcher: Sized {
     }
 
     /// Whether the output of all closed connections has left.
-    fn is_flushed(&self, phase: Phase) -> bool {
+    fn is_flushed(&mut self, phase: Phase) -> bool {
         let _ = phase;
         true
     }
@@ -180,7 +180,7 @@ pub struct Watch {
 }
 
 // Sessions have keys below 2^60; these are above.
-const KEY_LISTENER: u64 = 1 << 60;
+pub const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 

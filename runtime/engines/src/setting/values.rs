@@ -4,6 +4,7 @@ use super::{Value, Word};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use sys::uring::Flags;
+use sys::xdp::DeviceName;
 use wire::conf::{flag_of, span};
 
 macro_rules! numbers {
@@ -51,6 +52,17 @@ impl Value for Duration {
             None if ns == 0 => "0s".to_owned(),
             None => format!("{ns}ns"),
         })
+    }
+}
+
+impl Value for DeviceName {
+    fn read(text: &str, _: &RangeInclusive<u64>) -> Result<DeviceName, String> {
+        DeviceName::new(text)
+            .ok_or_else(|| format!("expected the name of a network interface, found `{text}`"))
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(self.to_string())
     }
 }
 
