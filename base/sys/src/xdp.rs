@@ -163,11 +163,7 @@ impl XdpSocket {
     }
 
     /// A socket with its rings, and the result of its bind.
-    fn prepare(
-        device: &Device,
-        queue: u32,
-        copy: u16,
-    ) -> io::Result<(XdpSocket, io::Result<()>)> {
+    fn prepare(device: &Device, queue: u32, copy: u16) -> io::Result<(XdpSocket, io::Result<()>)> {
         let fd = raw_socket()?;
         let memory = Mapping::private(2 * FRAMES as usize * FRAME)?;
         let register = libc::xdp_umem_reg {
@@ -197,14 +193,13 @@ impl XdpSocket {
         };
         let len = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the address is readable for its length.
-        let bound =
-            check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) }).map(drop);
+        let bound = check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
+            .map(drop);
         let umem = Arc::new(Umem { fd, memory });
         let receiver = Receiver { umem: umem.clone(), came, fill, lent: None };
         let sender = Sender { umem, go, gone, free: places(FRAMES).collect() };
         Ok((XdpSocket { receiver, sender, is_zero_copy: false }, bound))
     }
-
 }
 
 impl AsFd for XdpSocket {

@@ -167,9 +167,10 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
     Ok(arm)
 }
 
-/// All engines of ours, and the foreign servers that are installed.
+/// All engines of ours that need no network interface, and the foreign servers that are installed.
 fn usual_arms(service: Service, exe: &Path) -> Vec<ArmSpec> {
-    let mut arms: Vec<ArmSpec> = PRESETS.iter().map(|preset| peers::by_name(preset.name)).collect();
+    let ours = PRESETS.iter().filter(|preset| !preset.needs_interface());
+    let mut arms: Vec<ArmSpec> = ours.map(|preset| peers::by_name(preset.name)).collect();
     let foreign = service.foreign().iter().map(|name| peers::by_name(name));
     arms.extend(foreign.filter(|spec| {
         peers::resolve(service, exe, spec).is_ok_and(|arm| arm.missing().is_none())
@@ -276,7 +277,9 @@ mod tests {
     fn the_default_race_asks_every_engine_what_a_request_costs() {
         let stock = planned(&[]);
         let names: Vec<&str> = stock.arms.iter().map(|arm| arm.name.as_str()).collect();
-        assert!(PRESETS.iter().all(|preset| names.contains(&preset.name)), "{names:?}");
+        let is_raced =
+            |preset: &engines::Preset| names.contains(&preset.name) != preset.needs_interface();
+        assert!(PRESETS.iter().all(is_raced), "{names:?}");
         let is_engine = |preset: &engines::Preset| peers::by_name(preset.name).engine.is_some();
         assert!(PRESETS.iter().all(is_engine), "a foreign server has the name of an engine");
         assert!(stock.turns.budget_ms.is_some() && stock.turns.silent > 0);

@@ -67,7 +67,8 @@ pub fn servers(site: &Folder) -> Vec<Server> {
 
 /// The same with arguments that `args` gives for each engine.
 pub fn servers_with(site: &Folder, args: impl Fn(&str) -> Vec<String> + Sync) -> Vec<Server> {
-    let names = engines::PRESETS.iter().map(|preset| preset.name);
+    let presets = engines::PRESETS.iter().filter(|preset| !preset.needs_interface());
+    let names = presets.map(|preset| preset.name);
     let names: Vec<&str> = names.filter(|name| *name != "uring" || has_uring()).collect();
     std::thread::scope(|scope| {
         let args = &args;

@@ -37,6 +37,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Why this machine cannot run the preset, if it cannot.
 fn missing(preset: &Preset) -> Option<String> {
+    if preset.needs_interface() {
+        return sys::xdp::lack().map(|error| error.to_string());
+    }
     if !matches!(preset.wait, Wait::Uring | Wait::Port) {
         return None;
     }

@@ -47,6 +47,12 @@ impl Preset {
         (self.container, self.accept, self.wait)
     }
 
+    /// Whether it runs only where a network interface and rights are given, so that a run over all
+    /// engines leaves it out.
+    pub fn needs_interface(&self) -> bool {
+        self.wait == Wait::Bypass
+    }
+
     /// The family of the architecture, in the plural; a single one has none.
     pub fn family(&self) -> &'static str {
         match self.wait {

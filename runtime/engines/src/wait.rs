@@ -59,8 +59,8 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Leader => Box::new(leader::Leaders::new(common, 1, 1)?),
         Wait::Staged => Box::new(staged::stages::Stages::new(common)?),
         Wait::Port => Box::new(CompletionPort::new(common)?),
-        Wait::Bypass => Box::new(bypass::Bypass(common.queues.ok_or_else(|| {
-            Fault::Wait(std::io::ErrorKind::Unsupported.into())
-        })?)),
+        Wait::Bypass => Box::new(bypass::Bypass(
+            common.queues.ok_or_else(|| Fault::Wait(std::io::ErrorKind::Unsupported.into()))?,
+        )),
     })
 }

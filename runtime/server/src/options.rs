@@ -119,7 +119,7 @@ struct AxisArgs {
     #[arg(long, hide_short_help = true)]
     accept: Option<Accept>,
     /// How a worker waits: blocking, select, poll, epoll, coroutine, tokio-local, tokio-steal,
-    /// uring, parked, leader, staged, port [default: the engine's]
+    /// uring, parked, leader, staged, port, bypass [default: the engine's]
     #[arg(long, hide_short_help = true)]
     wait: Option<Wait>,
 }

@@ -168,7 +168,9 @@ fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
     let mut len = size_of_val(&offsets) as libc::socklen_t;
     let (fd, start) = (socket.as_raw_fd(), (&raw mut offsets).cast());
     // SAFETY: the value is writable for its length.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, start, &raw mut len) })?;
+    check(unsafe {
+        libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, start, &raw mut len)
+    })?;
     if len as usize != size_of_val(&offsets) {
         // Rings without flags, before Linux 5.4.
         return Err(io::ErrorKind::Unsupported.into());

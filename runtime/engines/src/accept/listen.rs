@@ -15,9 +15,8 @@ use crate::shape::Shape;
 
 /// The number of listening sockets of a shape. A path has one, which all workers then share.
 pub fn listeners_of(address: &Address, shape: &Shape) -> usize {
-    let own = shape.accept == Accept::Reuseport
-        && shape.wait != Wait::Bypass
-        && address.net().is_some();
+    let own =
+        shape.accept == Accept::Reuseport && shape.wait != Wait::Bypass && address.net().is_some();
     if own { shape.workers } else { 1 }
 }
 

@@ -321,8 +321,7 @@ impl<X, S: Transport> Connection<X, S> {
         scratch.resize(RECEIVE_BYTES, 0);
         while self.conn.looks() {
             let is_over = self.ended || self.conn.is_past_call(cx.now);
-            let received =
-                if is_over { Received::Later } else { self.fd.receive(scratch) };
+            let received = if is_over { Received::Later } else { self.fd.receive(scratch) };
             self.received(context, cx, received, scratch);
             if received == Received::Later {
                 self.conn.drain(context.service, cx);

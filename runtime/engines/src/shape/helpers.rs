@@ -61,7 +61,8 @@ impl Shape {
     /// Checks the settings of TCP in user space.
     pub(crate) fn check_bypass(&self) -> Result<(), Refused> {
         let loops = &self.knobs.loops;
-        let given = [("--interface", loops.interface.is_some()), ("--tcp-buffer", loops.buffer.is_some())];
+        let given =
+            [("--interface", loops.interface.is_some()), ("--tcp-buffer", loops.buffer.is_some())];
         match given.iter().find(|(_, is_given)| *is_given && self.wait != Wait::Bypass) {
             Some((flag, _)) => Err(Refused(format!(
                 "the kernel has the interfaces and buffers of its TCP, found {flag} with wait {}: \

@@ -1,4 +1,4 @@
-//! Limits of the kernel and of this process, and the features of io_uring.
+//! Limits of the kernel and of this process, and the features of io_uring and AF_XDP.
 
 use super::{Check, Part, number, read};
 use sys::uring::{Feature, Flags, Setup, Uring};
@@ -14,7 +14,17 @@ pub(super) fn checks() -> Vec<Check> {
     network(&mut limits);
     let mut ring = Part::new("io_uring");
     uring(&mut ring);
-    [limits.checks, ring.checks].concat()
+    let mut frames = Part::new("AF_XDP");
+    match sys::xdp::lack() {
+        None => frames.good("sockets", "can be made, with programs: --engine bypass can run"),
+        Some(why) => frames.note(
+            "sockets",
+            why.to_string(),
+            "the engine bypass needs CAP_NET_ADMIN, CAP_BPF, CAP_NET_RAW and CONFIG_XDP_SOCKETS; \
+             the others can run",
+        ),
+    }
+    [limits.checks, ring.checks, frames.checks].concat()
 }
 
 fn files(part: &mut Part) {

@@ -107,14 +107,10 @@ fn open_queues(device: &Device, address: SocketAddrV4) -> io::Result<Queues> {
         sockets.push(Mutex::new(socket));
     }
     let copies = if is_zero_copy { "without a copy" } else { "by copying" };
-    let place = if program.mode == Mode::Driver { "in the driver" } else { "in generic mode" };
-    let arp = if claim.with_arp { "answers ARP for" } else { "shares with the kernel" };
-    info!(
-        "{} takes its frames from {} {copies}, by a program {place}, and {arp} {}",
-        "bypass",
-        device.name,
-        address.ip()
-    );
+    let mode = if program.mode == Mode::Driver { "in the driver" } else { "in generic mode" };
+    let arp = if claim.with_arp { "answered here" } else { "left to the kernel" };
+    let name = device.name;
+    info!("frames of {name}: {copies}, picked by a program {mode}; ARP {arp}");
     let Device { mac, mtu, is_virtual, .. } = *device;
     let place = Place { mac, address, mtu: mtu.min(1500), is_virtual };
     Ok(Queues { place, sockets, _program: program })

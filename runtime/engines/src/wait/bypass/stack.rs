@@ -142,8 +142,7 @@ impl Stack {
         if !segment.is_first || self.is_closed || waiting >= self.backlog {
             return None;
         }
-        let flow =
-            Flow::new(self.place.address.port(), segment.peer, segment.mac, &self.settings);
+        let flow = Flow::new(self.place.address.port(), segment.peer, segment.mac, &self.settings);
         let (id, touched) = (self.flows.next_id(), self.touched.clone());
         let tcp = Tcp { id, flow: Rc::new(RefCell::new(flow)), touched };
         self.flows.insert(tcp.clone());
@@ -298,6 +297,7 @@ impl Stack {
     }
 
     /// The number of connections in any state.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.flows.len()
     }
@@ -307,7 +307,8 @@ fn is_open(state: State) -> bool {
     !matches!(state, State::Listen | State::SynReceived | State::Closed)
 }
 
-fn moment(now: Instant) -> Moment {
+/// A time of ours as one of smoltcp's.
+pub fn moment(now: Instant) -> Moment {
     Moment::from_micros(i64::try_from(now.ns() / 1000).unwrap_or(i64::MAX))
 }
 
