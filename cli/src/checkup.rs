@@ -45,6 +45,9 @@ pub struct Args {
     /// The request for a target line://, with escapes \r \n \t \0 \xHH
     #[arg(long, value_name = "TEXT")]
     request: Option<String>,
+    /// Speak HTTP/2 with a server that speaks HTTP/1.1 too
+    #[arg(long)]
+    http2: bool,
     /// Take a minute in place of three
     #[arg(long)]
     quick: bool,
@@ -164,6 +167,7 @@ fn subject(args: &Args) -> Result<Subject> {
     };
     let mut subject =
         Subject { text: text.clone(), url, request: args.request.clone(), ..Subject::default() };
+    subject.http2 = args.http2;
     match address {
         Some(address) => {
             if is_here(address).is_err() && !args.yes_it_is_mine {
@@ -216,6 +220,7 @@ fn listens(pid: u32) -> Result<SocketAddr> {
 /// The further words that repeat a trial.
 fn repeat(args: &Args) -> Vec<String> {
     let mut words: Vec<String> = args.how.iter().cloned().collect();
+    words.extend(args.http2.then(|| "--http2".to_owned()));
     words.extend(args.request.iter().flat_map(|text| ["--request".to_owned(), text.clone()]));
     words
 }

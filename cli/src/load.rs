@@ -8,6 +8,7 @@
 
 mod flags;
 mod flow;
+mod grpc;
 mod media;
 mod plan;
 

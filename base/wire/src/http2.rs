@@ -102,6 +102,17 @@ pub enum Code {
     Calm,
 }
 
+/// The names of error codes (section 7).
+const CODES: &str = "NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT \
+    STREAM_CLOSED FRAME_SIZE_ERROR REFUSED_STREAM CANCEL COMPRESSION_ERROR CONNECT_ERROR \
+    ENHANCE_YOUR_CALM INADEQUATE_SECURITY HTTP_1_1_REQUIRED";
+
+/// The name of the error code at the front of `bytes`.
+pub fn code_name(bytes: &[u8]) -> &'static str {
+    let code = bytes.first_chunk().map_or(0, |four| u32::from_be_bytes(*four));
+    CODES.split(' ').nth(code as usize).unwrap_or("of an unknown code")
+}
+
 /// A setting (section 6.5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]

@@ -317,6 +317,14 @@ pub struct HttpArgs {
     /// The file with the body of each request; with grpc:// it is the message
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub body_file: Option<PathBuf>,
+    /// Descriptor set of a grpc:// service and what it imports, as `protoc --include_imports
+    /// --descriptor_set_out=FILE` writes it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["body", "body_file"])]
+    #[arg(hide_short_help = true)]
+    pub descriptor: Option<PathBuf>,
+    /// The message of --descriptor in the JSON of protobuf, or a file of it [default: empty]
+    #[arg(long, value_name = "JSON|@FILE", requires = "descriptor", hide_short_help = true)]
+    pub data: Option<String>,
     /// A file with a request in each line: [METHOD] URL|PATH [WEIGHT]. URLs have the target's
     /// origin; requests are drawn by their weights
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "har"], hide_short_help = true)]

@@ -23,13 +23,14 @@ pub struct FlowArgs {
 }
 
 /// Flags of requests that have no steps.
-const OF_ONE_REQUEST: [&str; 11] = [
+const OF_ONE_REQUEST: [&str; 12] = [
     "mix",
     "urls",
     "har",
     "method",
     "body",
     "body_file",
+    "descriptor",
     "expect_status",
     "expect_length",
     "malformed",

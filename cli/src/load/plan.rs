@@ -7,6 +7,7 @@
 //! was.
 
 use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
+use super::grpc;
 use ::load::drive::{Guests, Settings};
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Proxy, Scheme, Via};
@@ -310,10 +311,11 @@ impl HttpArgs {
                  message; leave {flag} out"
             )));
         }
-        let body = match (&self.body, &self.body_file) {
-            (Some(text), _) => parse::bytes(text)?,
-            (None, Some(file)) => read(file)?,
-            (None, None) => Vec::new(),
+        let body = match (&self.body, &self.body_file, &self.descriptor) {
+            (Some(text), ..) => parse::bytes(text)?,
+            (None, Some(file), _) => read(file)?,
+            (None, None, Some(file)) => grpc::message(file, target, self.data.as_deref())?,
+            (None, None, None) => Vec::new(),
         };
         let mut options = HttpOptions {
             method: self.method.clone(),
@@ -328,15 +330,7 @@ impl HttpArgs {
             seed,
         };
         if target.is_grpc {
-            options.method = "POST".to_owned();
-            options.body = script::grpc_body(&options.body);
-            for (name, value) in [("content-type", "application/grpc"), ("te", "trailers")] {
-                // A type of the user's, such as application/grpc+proto, stays.
-                if !options.headers.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
-                    options.headers.push((name.to_owned(), value.to_owned()));
-                }
-            }
-            options.wanted.status = options.wanted.status.or(Some(0));
+            options.call_grpc();
         }
         Ok(options)
     }
@@ -371,11 +365,11 @@ impl HttpArgs {
 }
 
 /// Puts the name of a file before an error.
-fn named(file: &Path) -> impl Fn(Usage) -> Usage {
+pub(super) fn named(file: &Path) -> impl Fn(Usage) -> Usage {
     move |Usage(why)| Usage(format!("{}: {why}", file.display()))
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Usage> {
+pub(super) fn read(file: &Path) -> Result<Vec<u8>, Usage> {
     sys::input::read(file, sys::input::SMALL)
         .map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
 }

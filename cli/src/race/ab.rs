@@ -53,6 +53,7 @@ Examples:
   roundhouse ab 'redis-server --port {port}' 'redis-server --port {port} --io-threads 2'
   roundhouse ab './server {port}' 'WORKERS=4 ./server {port}'
   roundhouse ab --git main..HEAD --build make './server --port {port}'
+  roundhouse ab OLD NEW grpc://{address}/PACKAGE.SERVICE/METHOD --load '--body-file message'
   roundhouse ab OLD NEW line://{address} --request 'get 1' --fail-if 'new cpu > 1.05x old'")]
 pub struct Args {
     /// The server to compare with: a command, whose `{port}` is replaced by a free port, or the
@@ -132,8 +133,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Ok(plan) => {
             let foreign = Foreign {
                 arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-                advice: "Give the protocol as a URL, such as line://{address} with --request, and flags \
-                         of `roundhouse load` as --load '--requests-per-connection 64'",
+                advice: "Give the protocol as a URL, such as line://{address} with --request or \
+                         grpc://{address}/PACKAGE.SERVICE/METHOD, and flags of `roundhouse load` \
+                         as --load '--requests-per-connection 64'",
             };
             conduct(&plan, &args.conduct, &exe, foreign)
         }
@@ -260,9 +262,9 @@ fn arm(
         path => {
             let Protocol { name: spoken, target, load, is_bare } = asked(&arm, files, args.boot)?;
             info!("{name} speaks {spoken}");
-            if !args.load.iter().any(|flags| flags.contains("--cacert")) {
-                arm.load.extend(load.iter().map(ToString::to_string));
-            }
+            let checks = args.load.iter().any(|flags| flags.contains("--cacert"));
+            let flags = load.iter().filter(|flag| !(checks && **flag == "--insecure"));
+            arm.load.extend(flags.map(ToString::to_string));
             arm.target = match path {
                 Some(path) if target.starts_with("http") => {
                     format!("{}{path}", target.trim_end_matches('/'))

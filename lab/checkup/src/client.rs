@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use load::script::{WholeReply, whole_reply};
 use load::tls::Stream;
 
+use crate::http2::{Talk, greeting};
 use crate::speech::Speech;
 
 /// The longest reply that is read (bytes).
@@ -18,6 +19,8 @@ pub(crate) struct Client {
     pub(crate) ahead: Vec<u8>,
     /// The server has closed its side.
     pub(crate) is_closed: bool,
+    /// The state of HTTP/2.
+    talk: Option<Talk>,
 }
 
 /// A whole reply.
@@ -34,7 +37,18 @@ pub(crate) struct Reply {
 }
 
 impl Client {
+    /// A connection after its handshakes, and after the greeting of HTTP/2.
     pub(crate) fn open(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Client> {
+        let mut client = Client::dial(speech, at, patience)?;
+        if speech.call.is_some() {
+            client.talk = Some(Talk::default());
+            client.send(&greeting())?;
+        }
+        Ok(client)
+    }
+
+    /// A connection after the handshakes of its layers.
+    pub(crate) fn dial(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Client> {
         let socket = TcpStream::connect_timeout(&at, patience)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(patience))?;
@@ -45,7 +59,7 @@ impl Client {
             }
             None => socket.into(),
         };
-        let mut client = Client { stream, ahead: Vec::new(), is_closed: false };
+        let mut client = Client { stream, ahead: Vec::new(), is_closed: false, talk: None };
         client.stream.agree()?;
         Ok(client)
     }
@@ -81,8 +95,7 @@ impl Client {
     pub(crate) fn reply(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
         let end = Instant::now() + patience;
         loop {
-            if let Some(reply) = speech.whole(&self.ahead, self.is_closed) {
-                self.ahead.drain(..reply.len);
+            if let Some(reply) = self.whole(speech)? {
                 return Ok(reply);
             }
             if self.is_closed {
@@ -95,8 +108,33 @@ impl Client {
         }
     }
 
+    /// Takes the reply at the front, if it is whole.
+    pub(crate) fn whole(&mut self, speech: &Speech) -> io::Result<Option<Reply>> {
+        let Some(talk) = &mut self.talk else {
+            let reply = speech.whole(&self.ahead, self.is_closed);
+            self.ahead.drain(..reply.as_ref().map_or(0, |reply| reply.len));
+            return Ok(reply);
+        };
+        let mut answers = Vec::new();
+        let reply = talk.reply(&mut self.ahead, &mut answers)?;
+        // A server that has closed wants no answers.
+        let _ = self.send(&answers);
+        Ok(reply)
+    }
+
+    /// The bytes of the next requests of this connection.
+    pub(crate) fn requests(&mut self, speech: &Speech, count: usize) -> Vec<u8> {
+        let (Some(talk), Some(call)) = (&mut self.talk, &speech.call) else {
+            return speech.request.repeat(count);
+        };
+        let mut bytes = Vec::new();
+        (0..count).for_each(|_| talk.ask(call, &mut bytes));
+        bytes
+    }
+
     pub(crate) fn ask(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
-        self.send(&speech.request)?;
+        let request = self.requests(speech, 1);
+        self.send(&request)?;
         self.reply(speech, patience)
     }
 }

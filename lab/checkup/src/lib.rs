@@ -3,11 +3,12 @@
 //!
 //! `trials` is the table: each trial is a row with a name, a need and an act. `stand` is their
 //! place: the server, the protocol, and healthy clients whose waiting is the measure. `life` starts
-//! a server, starts it again on its port, and leaves nothing behind; `client` is one connection;
-//! `speech` holds the words of a protocol; `remedy` knows directives of common servers. The trials
+//! a server, starts it again on its port, and leaves nothing behind; `client` is one connection, and
+//! `http2` what it says in HTTP/2; `speech` holds the words of a protocol; `remedy` knows directives of common servers. The trials
 //! are made on a thread, so that the time limit holds whatever a server does.
 
 mod client;
+mod http2;
 mod life;
 mod remedy;
 mod speech;
@@ -49,6 +50,8 @@ pub struct Subject {
     pub url: Option<String>,
     /// The request of a protocol of lines.
     pub request: Option<String>,
+    /// HTTP/2 is spoken with a server that speaks HTTP/1.1 too.
+    pub http2: bool,
 }
 
 /// The extent of a check-up.

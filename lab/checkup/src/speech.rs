@@ -2,8 +2,9 @@
 
 use lab::probe::{self, Protocol};
 use load::Target;
+use load::parse::Scheme;
 use load::run::Workload;
-use load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
+use load::script::{Expectation, HttpOptions, LineOptions, StockOptions, http2_request};
 use load::tls::TlsOptions;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,14 +12,21 @@ use wire::framing::{Decoder, Framing, Shape};
 
 use crate::Subject;
 use crate::client::{self, Client, Reply};
+use crate::http2::Call;
 
 /// The time that a server has for its first reply.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A method that no service of gRPC has: its call is refused with a status of gRPC.
+const NO_METHOD: &str = "/roundhouse.Checkup/Ask";
+const BY_CALL: &str = "gRPC, by calls of a method that it lacks; name one of its own as \
+                       grpc://{address}/PACKAGE.SERVICE/METHOD";
 
 /// A protocol, as far as the trials depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Http,
+    Http2,
     Stock,
     Line,
     /// None that is known: only connections can be made.
@@ -32,8 +40,10 @@ pub(crate) struct Speech {
     pub(crate) name: String,
     pub(crate) target: Option<Target>,
     pub(crate) workload: Workload,
-    /// One request, harmless.
+    /// One request, harmless; of HTTP/2 its words.
     pub(crate) request: Vec<u8>,
+    /// The same in HTTP/2.
+    pub(crate) call: Option<Call>,
     /// Whether a connection takes more than one request.
     pub(crate) stays: bool,
     /// The head of the first reply of HTTP.
@@ -57,20 +67,39 @@ impl Speech {
             let trust = TlsOptions { is_insecure: true, ..TlsOptions::default() };
             target.trust(trust).map_err(|usage| format!("{usage}"))?;
         }
-        let mut speech = Speech { target: Some(target.clone()), ..Speech::plain() };
-        speech.name = match how.name {
-            "" => text.split("://").next().unwrap_or_default().to_owned(),
-            protocol => protocol.to_owned(),
-        };
-        match target.scheme {
-            load::parse::Scheme::Http => speech.http(&target),
-            load::parse::Scheme::Stock => speech.stock(),
-            load::parse::Scheme::Line | load::parse::Scheme::Echo => {
-                speech.line(subject, &how)?;
+        if subject.http2 || how.load.contains(&"--http2") {
+            target.speak_http2().map_err(|usage| format!("{usage}"))?;
+        }
+        let scheme = text.split("://").next().unwrap_or_default();
+        let name = if how.name.is_empty() { scheme } else { how.name };
+        let is_found = subject.url.is_none() && target.scheme == Scheme::Http;
+        let may_be_2 = is_found && (target.http2 || target.tls.is_some());
+        let by_alpn = (may_be_2 && !target.http2).then(|| Target { http2: true, ..target.clone() });
+        let call =
+            Target { http2: true, is_grpc: true, path: NO_METHOD.to_owned(), ..target.clone() };
+        let ways = [
+            (name, Some(target)),
+            ("HTTP/2 alone, by ALPN; its certificate is not checked", by_alpn),
+            (BY_CALL, may_be_2.then_some(call)),
+        ];
+        let mut usual = None;
+        for (name, target) in ways {
+            let Some(target) = target else { continue };
+            let speech = Speech { name: name.to_owned(), target: Some(target), ..Speech::plain() };
+            match speech.settled(subject, &how, at) {
+                Ok(speech) if speech.kind != Kind::Http2 || !speech.is_refused() => {
+                    return Ok(speech);
+                }
+                other if usual.as_ref().is_none_or(Result::is_err) => {
+                    usual = Some(match (usual, other) {
+                        (Some(first), Err(_)) => first,
+                        (_, other) => other,
+                    });
+                }
+                _ => {}
             }
         }
-        speech.settle(at)?;
-        Ok(speech)
+        usual.unwrap_or_else(|| Ok(Speech::plain()))
     }
 
     fn plain() -> Speech {
@@ -80,16 +109,30 @@ impl Speech {
             target: None,
             workload: Workload::Echo,
             request: Vec::new(),
+            call: None,
             stays: false,
             first: String::new(),
         }
     }
 
-    fn http(&mut self, target: &Target) {
+    fn http(&mut self, target: &Target) -> Result<(), String> {
         self.kind = Kind::Http;
         self.request = self.http_request("GET", "");
         let paths = vec![(target.path.clone(), 1)];
-        self.workload = Workload::Http(HttpOptions::get(&target.authority, paths, 1));
+        let mut options = HttpOptions::get(&target.authority, paths, 1);
+        if target.is_grpc {
+            options.call_grpc();
+        }
+        if target.http2 {
+            let scheme = if target.tls.is_some() { "https" } else { "http" };
+            let (block, body) =
+                http2_request(&options, scheme).map_err(|usage| format!("{usage}"))?;
+            self.call = Some(Call { block, body });
+            self.kind = Kind::Http2;
+            self.request = format!("{} {}", options.method, target.path).into_bytes();
+        }
+        self.workload = Workload::Http(options);
+        Ok(())
     }
 
     /// A request of HTTP/1.1 with further fields, each with its line end.
@@ -127,16 +170,36 @@ impl Speech {
     }
 
     /// Asks twice on one connection: the first reply shows what a right one looks like.
-    fn settle(&mut self, at: SocketAddr) -> Result<(), String> {
-        let broken = |why| format!("expected a reply to `{}`, found: {why}", self.said());
-        let mut client = Client::open(self, at, PATIENCE).map_err(broken)?;
-        let reply = client.ask(self, PATIENCE).map_err(broken)?;
+    fn settled(
+        mut self,
+        subject: &Subject,
+        how: &Protocol,
+        at: SocketAddr,
+    ) -> Result<Speech, String> {
+        let target = self.target.clone().ok_or("expected a target")?;
+        match target.scheme {
+            Scheme::Http => self.http(&target)?,
+            Scheme::Stock => self.stock(),
+            Scheme::Line | Scheme::Echo => self.line(subject, how)?,
+        }
+        let said = self.said();
+        let broken = |why| format!("expected a reply to `{said}`, found: {why}");
+        let mut client = Client::open(&self, at, PATIENCE).map_err(broken)?;
+        let reply = client.ask(&self, PATIENCE).map_err(broken)?;
+        if target.is_grpc && !reply.head.starts_with("gRPC") {
+            return Err(format!("expected a status of gRPC, found {}", reply.head));
+        }
         if let Workload::Http(options) = &mut self.workload {
             options.wanted = Expectation { status: Some(reply.status), length: None };
         }
-        self.stays = !reply.closes && client.ask(self, PATIENCE).is_ok();
+        self.stays = !reply.closes && client.ask(&self, PATIENCE).is_ok();
         self.first = reply.head;
-        Ok(())
+        Ok(self)
+    }
+
+    /// Whether the first reply has a status of 400 or more.
+    fn is_refused(&self) -> bool {
+        self.first.split(' ').nth(1).and_then(|it| it.parse().ok()).is_some_and(|it: u16| it >= 400)
     }
 
     /// Whether connections are encrypted.
@@ -152,7 +215,7 @@ impl Speech {
     /// The first whole reply in `bytes`.
     pub(crate) fn whole(&self, bytes: &[u8], is_closed: bool) -> Option<Reply> {
         let len = match self.kind {
-            Kind::Plain => return None,
+            Kind::Plain | Kind::Http2 => return None,
             Kind::Http => return client::http(bytes, false, is_closed),
             Kind::Stock => Decoder::new(Framing::Line).next(bytes, Shape::Block)?.used,
             Kind::Line => bytes.iter().position(|byte| *byte == b'\n')? + 1,

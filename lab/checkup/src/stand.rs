@@ -103,6 +103,11 @@ impl Stand {
         Client::open(&self.speech, self.life.at, STARVED)
     }
 
+    /// A connection on which nothing was said.
+    pub(crate) fn dial(&self) -> io::Result<Client> {
+        Client::dial(&self.speech, self.life.at, STARVED)
+    }
+
     /// A plain connection, before any handshake of layers.
     pub(crate) fn socket(&self) -> io::Result<TcpStream> {
         TcpStream::connect_timeout(&self.life.at, STARVED)

@@ -1,7 +1,8 @@
 //! The table of trials, and how one of them is made.
 //!
 //! A trial is a row: section, name, the question, what it needs, the time that it may take, the
-//! act. The cases of HTTP stand in a separate table (`trials/http.rs`) and become rows here. A
+//! act. The cases of HTTP stand in separate tables (`trials/http.rs` and `trials/http2.rs`) and become
+//! rows here. A
 //! finding that may come from noise of the machine is made again: it stands if two of three tries
 //! find it. After each act a new client must be served; if none is, that is a fault of this trial,
 //! and a server of ours is started again for the next.
@@ -10,6 +11,7 @@ mod capacity;
 mod cost;
 mod crowd;
 mod http;
+mod http2;
 mod life;
 mod nature;
 mod tls;
@@ -38,8 +40,10 @@ enum Need {
     Nothing,
     /// A protocol that is known.
     Words,
-    /// HTTP.
+    /// HTTP/1.1.
     Http,
+    /// HTTP/2.
+    Http2,
     /// TLS.
     Tls,
     /// A process that can be seen.
@@ -54,6 +58,7 @@ enum Need {
 enum Act {
     Run(fn(&mut Stand) -> Result<Finding, String>),
     Http(&'static http::Case),
+    Http2(&'static http2::Case),
 }
 
 #[derive(Clone, Copy)]
@@ -109,34 +114,40 @@ trials! {
     ROBUST "pipelining" Words 1.0 false crowd::pipelining, "50 requests in one write";
     ROBUST "flood" Nothing 3.0 true crowd::flood, "as many connections as descriptors allow";
     ROBUST "endless-head" Words 2.0 false crowd::endless, "a request without an end, 16 MiB";
+    ROBUST "rapid-reset" Http2 2.0 true http2::rapid_reset, "requests that are dropped at once";
     ROBUST "large-body" Http 2.0 false crowd::body, "a body of 16 MiB";
     ROBUST "descriptors" Command 3.0 true life::descriptors, "no descriptor is left";
     ROBUST "leaks" WordsAndProcess 3.0 true life::leaks, "what 300 clients leave behind";
     ROBUST "sigterm" Command 3.0 true life::sigterm, "SIGTERM under load";
     ROBUST "kill" Command 2.0 false life::kill, "SIGKILL and a restart on its port";
+    PROTOCOL "h2-preface" Http2 0.5 false http2::preface, "a preface that is none";
     PROTOCOL "old-tls" Tls 1.0 false tls::versions, "TLS 1.0 and 1.1 are asked for";
     PROTOCOL "tls-resumption" Tls 1.0 false tls::resumption, "clients come back with a session";
 }
 
 /// All trials for a protocol, or for any.
 fn all(speech: Option<&Speech>) -> impl Iterator<Item = Trial> {
-    let cases = http::CASES.iter().map(|case| Trial {
+    let row = |name, about, need, act| Trial {
         section: PROTOCOL,
-        name: case.name,
-        about: case.about,
-        need: Need::Http,
+        name,
+        about,
+        need,
         seconds: 0.5,
         is_noisy: false,
-        act: Act::Http(case),
-    });
+        act,
+    };
+    let cases = http::CASES.iter().map(|it| row(it.name, it.about, Need::Http, Act::Http(it)));
+    let frames = http2::CASES.iter().map(|it| row(it.name, it.about, Need::Http2, Act::Http2(it)));
     let is_fit = |trial: &Trial| match trial.need {
         Need::Http => speech.is_none_or(|it| it.kind == Kind::Http),
+        Need::Http2 => speech.is_none_or(|it| it.kind == Kind::Http2),
         Need::Tls => speech.is_none_or(Speech::has_tls),
         _ => true,
     };
     // Quick ones first; the search for the knee may take all time that is left.
     const ORDER: [&str; 5] = [NATURE, COST, PROTOCOL, ROBUST, CAPACITY];
-    let mut all: Vec<Trial> = TRIALS.iter().copied().chain(cases).filter(is_fit).collect();
+    let mut all: Vec<Trial> =
+        TRIALS.iter().copied().chain(cases).chain(frames).filter(is_fit).collect();
     all.sort_by_key(|trial| ORDER.iter().position(|section| *section == trial.section));
     all.into_iter()
 }
@@ -203,7 +214,7 @@ fn refusal(trial: &Trial, stand: &Stand) -> Option<String> {
     let has_words = stand.speech.kind != Kind::Plain;
     let has_process = stand.life.pid().is_some();
     let lacks = match trial.need {
-        Need::Nothing | Need::Http | Need::Tls => None,
+        Need::Nothing | Need::Http | Need::Http2 | Need::Tls => None,
         Need::Words => (!has_words).then_some("its protocol is unknown: give it as a URL"),
         Need::Process => (!has_process).then_some("its process cannot be seen from here"),
         Need::WordsAndProcess if !has_words => Some("its protocol is unknown: give it as a URL"),
@@ -247,6 +258,7 @@ fn once(trial: &Trial, stand: &mut Stand) -> Finding {
     let mut finding = match trial.act {
         Act::Run(run) => run(stand),
         Act::Http(case) => http::run(case, stand),
+        Act::Http2(case) => http2::run(case, stand),
     }
     .unwrap_or_else(|why| Finding::untried(&why));
     let is_well = stand.is_well();
@@ -282,6 +294,10 @@ impl Finding {
 
     fn untried(why: &str) -> Finding {
         Finding { reason: why.to_owned(), ..Finding::default() }
+    }
+
+    fn is_good(&self) -> bool {
+        self.judgement == Judgement::Good
     }
 
     fn measured(mut self, name: &'static str, value: f64) -> Finding {

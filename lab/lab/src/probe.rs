@@ -13,6 +13,9 @@ const HEAD: &[u8] = b"HEAD / HTTP/1.0\r\n\r\n";
 /// A TLS record with an empty ClientHello, which every TLS server refuses by an alert (RFC 8446
 /// section 6).
 const HELLO: &[u8] = &[22, 3, 1, 0, 4, 1, 0, 0, 0];
+/// The preface of HTTP/2 with empty SETTINGS, which each such server answers with its own (RFC 9113
+/// section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 /// A protocol that the load generator speaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +39,9 @@ const HTTPS: Protocol = Protocol {
     load: &["--insecure"],
     ..HTTP
 };
+/// A server that speaks no HTTP/1.1 beside it.
+const HTTP2: Protocol =
+    Protocol { name: "HTTP/2 alone; of gRPC name a method", load: &["--http2"], ..HTTP };
 const REDIS: Protocol = Protocol {
     name: "redis, by PING",
     target: "line://{address}",
@@ -64,6 +70,9 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     if (head.is_empty() || is_refused || is_tls(&head)) && is_tls(&ask(address, HELLO)?) {
         return Ok(HTTPS);
     }
+    if is_settings(&head) || (head.is_empty() && is_settings(&ask(address, PREFACE)?)) {
+        return Ok(HTTP2);
+    }
     if head.starts_with(b"HTTP/1.1 426") {
         return Err(format!(
             "{address} answers HTTP with 426 (Upgrade Required): give the URL of its protocol, \
@@ -88,8 +97,8 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
         false => format!("`{}`", stats::words::visible(&head, 60)),
     };
     Err(format!(
-        "{address} speaks no protocol that is known here: expected HTTP, TLS, redis, the market or \
-         lines that answer `ping`, found {found} to a HEAD request; give it as a URL, such as \
+        "{address} speaks no protocol that is known here: expected HTTP, HTTP/2, TLS, redis, the \
+         market or lines that answer `ping`, found {found} to a HEAD request; give it as a URL, such as \
          line://{{address}} with --request"
     ))
 }
@@ -118,6 +127,11 @@ fn ask(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>, String> {
 /// Whether a TLS record came back: an alert or a handshake.
 fn is_tls(reply: &[u8]) -> bool {
     matches!(reply, [21 | 22, 3, ..])
+}
+
+/// Whether SETTINGS of HTTP/2 came back first (RFC 9113 section 6.5).
+fn is_settings(reply: &[u8]) -> bool {
+    matches!(reply, [0, _, len, 4, 0, 0, 0, 0, 0, ..] if len % 6 == 0)
 }
 
 /// Whether these are lines of a book of stocks: id, shares left, price.
@@ -173,6 +187,12 @@ mod tests {
         check(market, STOCK);
         check(|asked| asked.to_vec(), LINES);
         check(|asked| [b"hello, ", asked].concat(), LINES);
+        check(|_| b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0d".to_vec(), HTTP2);
+        let silent = |asked: &[u8]| match asked.starts_with(b"PRI") {
+            true => b"\0\0\0\x04\0\0\0\0\0".to_vec(),
+            false => Vec::new(),
+        };
+        check(silent, HTTP2);
         check(|_| b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec(), Protocol { is_bare: true, ..HTTP });
     }
 

@@ -18,7 +18,7 @@ mod stock;
 pub use echo::Echo;
 pub use http::{
     Expectation, FlowCounters, FlowScript, Flows, Http, Http2, HttpOptions, REQUESTS_MAX,
-    WebRequest, WholeReply, flow_of, grpc_body, har, status_name, urls, whole_reply,
+    WebRequest, WholeReply, flow_of, har, http2_request, status_name, urls, whole_reply,
 };
 pub use line::{Line, LineOptions};
 pub use receipts::{ReceiptFile, Receipts};

@@ -372,6 +372,10 @@ fn a_violation_ends_its_stream_or_the_connection() {
         &[begun.clone(), frame(Kind::WindowUpdate, 0, 1, &[127, 255, 255, 255])],
         &reset(1, Code::FlowControl),
     );
+    // A peer that has reset a stream sends nothing more on it.
+    let mut dropped = begun.clone();
+    put_reset(1, Code::Cancel, &mut dropped);
+    check(&[dropped, body(1)], &away(1, Code::StreamClosed));
     // Frames that cross our reset are ignored.
     check(&[wrong(&[("Big", "a")]), body(9)], &reset(1, Code::Protocol));
     // A head that is too long has a reply.

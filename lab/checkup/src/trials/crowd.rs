@@ -19,6 +19,7 @@ const SETTLED: Duration = Duration::from_millis(300);
 /// Bytes of a request or body without an end, and the growth of memory that says that all of it is
 /// kept (kB).
 const ENDLESS: usize = 16 << 20;
+const PART: usize = 64 << 10;
 const KEPT_KB: u64 = 12 << 10;
 /// Clients that wait this much longer than usual, and at least so long, are an attention.
 const SLOWER: u64 = 20;
@@ -26,11 +27,13 @@ const SLOW: Duration = Duration::from_millis(200);
 /// The receive buffer of a client that does not read (bytes), and the requests that it sends.
 const NARROW: usize = 4096;
 const UNREAD: usize = 64 << 10;
+/// Streams that each server of HTTP/2 should allow at once (RFC 9113 section 6.5.2).
+const STREAMS: usize = 100;
 
 const STARVES: &str = "a client that does nothing wrong is starved";
 
 /// The judgement on a disturbance by the waiting of healthy clients.
-fn judged(what: &str, calm: &Health, health: &Health) -> Finding {
+pub(super) fn judged(what: &str, calm: &Health, health: &Health) -> Finding {
     let time = |ns: u64| words::time(ns as f64);
     let waits = format!(
         "{what}: healthy clients have a p99 of {}, {} without them",
@@ -78,7 +81,7 @@ fn held(
 pub(super) fn half(stand: &mut Stand) -> Result<Finding, String> {
     held(stand, "64 clients stop in mid-request", 64, |stand| {
         let mut client = stand.connect()?;
-        let request = &stand.speech.request;
+        let request = client.requests(&stand.speech, 1);
         client.send(&request[..request.len() / 2]).map(|()| client)
     })
 }
@@ -94,7 +97,10 @@ pub(super) fn slow(stand: &mut Stand) -> Result<Finding, String> {
         let socket = &client.stream.socket;
         sys::socket::set_receive_buffer(socket.as_fd(), NARROW)?;
         socket.set_write_timeout(Some(Duration::from_millis(20)))?;
-        let requests = stand.speech.request.repeat(UNREAD / stand.speech.request.len().max(1));
+        // More streams at once than a server of HTTP/2 allows would be refused.
+        let most = if stand.speech.kind == Kind::Http2 { STREAMS } else { UNREAD };
+        let count = UNREAD / stand.speech.request.len().max(1);
+        let requests = client.requests(&stand.speech, count.min(most));
         // A server that does not read either leaves a part unsent.
         let _ = client.send(&requests);
         Ok(client)
@@ -106,11 +112,11 @@ pub(super) fn bytes(stand: &mut Stand) -> Result<Finding, String> {
     const CLIENTS: usize = 8;
     let calm = stand.calm()?;
     let place = &*stand;
-    let request = &place.speech.request;
-    let gap = place.span(1.5) / (request.len() as u32).max(1);
     let (health, answered) = thread::scope(|scope| {
         let slow = || -> std::io::Result<()> {
             let mut client = place.connect()?;
+            let request = client.requests(&place.speech, 1);
+            let gap = place.span(1.5) / (request.len() as u32).max(1);
             for byte in request.chunks(1) {
                 client.send(byte)?;
                 thread::sleep(gap.min(Duration::from_millis(20)));
@@ -142,7 +148,7 @@ pub(super) fn resets(stand: &mut Stand) -> Result<Finding, String> {
             while !is_over.load(Ordering::Relaxed) {
                 let Ok(mut client) = place.connect() else { continue };
                 // Some leave before their request, some in the middle, some before the reply.
-                let request = &place.speech.request;
+                let request = client.requests(&place.speech, 1);
                 let part = [0, request.len() / 2, request.len()][made as usize % 3];
                 let _ = client.send(&request[..part]);
                 set_reset(&client);
@@ -168,7 +174,8 @@ pub(super) fn pipelining(stand: &mut Stand) -> Result<Finding, String> {
     let broken = |why: std::io::Error| format!("a client cannot connect: {why}");
     let mut client = stand.connect().map_err(broken)?;
     // A server that closes early refuses the rest.
-    let _ = client.send(&stand.speech.request.repeat(COUNT));
+    let requests = client.requests(&stand.speech, COUNT);
+    let _ = client.send(&requests);
     let (mut replies, mut announced) = (0, false);
     while replies < COUNT && !announced {
         let Ok(reply) = client.reply(&stand.speech, STARVED) else { break };
@@ -233,16 +240,18 @@ pub(super) fn flood(stand: &mut Stand) -> Result<Finding, String> {
 
 /// Sends a head, or a line, that does not end.
 pub(super) fn endless(stand: &mut Stand) -> Result<Finding, String> {
-    let is_http = stand.speech.kind == Kind::Http;
-    let begin = match is_http {
-        true => {
+    let (begin, part, what) = match stand.speech.kind {
+        Kind::Http => {
             let head = stand.speech.http_request("GET", "X-Long: ");
-            head[..head.len() - 2].to_vec()
+            (head[..head.len() - 2].to_vec(), vec![b'a'; PART], "a head")
         }
-        false => Vec::new(),
+        Kind::Http2 => {
+            let (begin, part) = super::http2::endless_head();
+            (begin, part, "a head in CONTINUATION")
+        }
+        _ => (Vec::new(), vec![b'a'; PART], "a line"),
     };
-    let what = if is_http { "a head" } else { "a line" };
-    let Poured { taken, grown, refusal } = poured(stand, &begin)?;
+    let Poured { taken, grown, refusal } = poured(stand, &begin, &part)?;
     let size = words::size((taken >> 10) as f64);
     Ok(match refusal {
         _ if grown >= KEPT_KB => {
@@ -263,7 +272,7 @@ pub(super) fn endless(stand: &mut Stand) -> Result<Finding, String> {
 /// A body of the announced length.
 pub(super) fn body(stand: &mut Stand) -> Result<Finding, String> {
     let head = stand.speech.http_request("POST", &format!("Content-Length: {ENDLESS}\r\n"));
-    let Poured { taken, grown, refusal } = poured(stand, &head)?;
+    let Poured { taken, grown, refusal } = poured(stand, &head, &[b'a'; PART])?;
     let size = words::size((taken >> 10) as f64);
     let said = refusal.map(|said| format!(", then {said}")).unwrap_or_default();
     let evidence = format!("{size} of a body were taken{said}");
@@ -285,8 +294,8 @@ struct Poured {
     refusal: Option<String>,
 }
 
-/// Pours [`ENDLESS`] bytes after `begin` into a connection.
-fn poured(stand: &mut Stand, begin: &[u8]) -> Result<Poured, String> {
+/// Pours [`ENDLESS`] bytes of repeated `part` after `begin` into a connection.
+fn poured(stand: &mut Stand, begin: &[u8], part: &[u8]) -> Result<Poured, String> {
     let broken = |why: std::io::Error| format!("a client cannot connect: {why}");
     let before = stand.holdings();
     let growth = |stand: &Stand| {
@@ -295,10 +304,10 @@ fn poured(stand: &mut Stand, begin: &[u8]) -> Result<Poured, String> {
     };
     let mut client = stand.connect().map_err(broken)?;
     client.send(begin).map_err(broken)?;
-    let (part, mut taken, mut grown, mut has_ended) = ([b'a'; 64 << 10], 0, 0, false);
+    let (mut taken, mut grown, mut has_ended, mut said) = (0, 0, false, Ok(None));
     let end = Instant::now() + 2 * STARVED;
-    while taken < ENDLESS && !has_ended && client.ahead.is_empty() && Instant::now() < end {
-        match client.stream.write(&part) {
+    while taken < ENDLESS && !has_ended && matches!(said, Ok(None)) && Instant::now() < end {
+        match client.stream.write(&part[taken % part.len()..]) {
             Ok(len) => taken += len,
             Err(why) if why.kind() == ErrorKind::WouldBlock => {}
             Err(_) => has_ended = true,
@@ -309,8 +318,13 @@ fn poured(stand: &mut Stand, begin: &[u8]) -> Result<Poured, String> {
         // A refusal may come before the connection ends.
         let moment = Instant::now() + Duration::from_micros(1);
         has_ended |= client.receive(moment).is_err() || client.is_closed;
+        said = client.whole(&stand.speech);
     }
-    let reply = client.reply(&stand.speech, SETTLED);
+    let reply = match said {
+        Ok(None) => client.reply(&stand.speech, SETTLED),
+        Ok(Some(reply)) => Ok(reply),
+        Err(why) => Err(why),
+    };
     grown = grown.max(growth(stand));
     set_reset(&client);
     let first = |head: &str| {
@@ -319,6 +333,7 @@ fn poured(stand: &mut Stand, begin: &[u8]) -> Result<Poured, String> {
     let refusal = match reply {
         Ok(reply) => Some(first(&reply.head)),
         Err(why) if why.kind() == ErrorKind::TimedOut => has_ended.then(|| "its end".to_owned()),
+        Err(why) if why.kind() == ErrorKind::Other => Some(why.to_string()),
         Err(_) => Some("the end of the connection".to_owned()),
     };
     Ok(Poured { taken, grown, refusal })

@@ -259,7 +259,8 @@ fn paced(stand: &Stand, quick: bool) -> Result<Duration, String> {
             client = stand.connect().map_err(broken)?;
         }
         let begun = Instant::now();
-        client.send(&stand.speech.request).map_err(broken)?;
+        let request = client.requests(&stand.speech, 1);
+        client.send(&request).map_err(broken)?;
         // Sending makes acknowledgements late again.
         sys::socket::set_quick_ack(client.stream.socket.as_fd(), quick).map_err(broken)?;
         client.reply(&stand.speech, STARVED).map_err(broken)?;

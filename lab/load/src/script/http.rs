@@ -16,9 +16,9 @@ mod list;
 mod options;
 
 pub use flow::{FlowCounters, FlowScript, Flows, flow_of};
-pub use http2::Http2;
+pub use http2::{Http2, http2_request};
 pub use list::{har, urls};
-pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest, grpc_body, status_name};
+pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest, status_name};
 
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::arrive::unit;

@@ -404,9 +404,10 @@ impl<S: Service> Talk<S> {
             let stream = self.streams.remove(place);
             self.owed += stream.owed();
             stream.close(io.inner, io.cx, Closed::Reset);
-            self.forget(frame.stream);
             self.spoil()?;
         }
+        // A peer that has reset a stream sends nothing more on it (section 5.1).
+        self.ended.retain(|stream| *stream != frame.stream);
         Ok(())
     }
 

@@ -23,11 +23,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::http2::{
     Code, FRAME_MAX, Frame, HeadReader, Kind, PREFACE, ReplyHead, Setting, WINDOW, WINDOW_MAX,
-    flag, next, put_field, put_frame, put_head, put_reset, put_settings, put_window_update,
+    code_name, flag, next, put_field, put_frame, put_head, put_reset, put_settings,
+    put_window_update,
 };
 
-use super::{HEAD_MAX, Http, Reply};
+use super::{HEAD_MAX, Http, HttpOptions, Reply};
 use crate::faults::FaultKind;
+use crate::parse::Usage;
 use crate::report::Check;
 use crate::script::{Replies, ReplyLog, Script, Totals, shown};
 
@@ -35,10 +37,6 @@ use crate::script::{Replies, ReplyLog, Script, Totals, shown};
 const ROOM: i64 = 1 << 30;
 /// The last stream of a connection (section 5.1.1).
 const STREAM_MAX: u32 = (1 << 31) - 1;
-/// The names of error codes (section 7).
-const CODES: &str = "NO_ERROR PROTOCOL_ERROR INTERNAL_ERROR FLOW_CONTROL_ERROR SETTINGS_TIMEOUT \
-    STREAM_CLOSED FRAME_SIZE_ERROR REFUSED_STREAM CANCEL COMPRESSION_ERROR CONNECT_ERROR \
-    ENHANCE_YOUR_CALM INADEQUATE_SECURITY HTTP_1_1_REQUIRED";
 /// Fields that concern a connection of HTTP/1.1 (section 8.2.2).
 const OF_CONNECTION: [&str; 6] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te"];
@@ -142,7 +140,7 @@ impl Http2 {
                 return Ok(());
             }
             Some(Kind::GoAway) if length >= 8 => {
-                let (last, code) = (frame.number().unwrap_or(0), code(&frame.payload[4..]));
+                let (last, code) = (frame.number().unwrap_or(0), code_name(&frame.payload[4..]));
                 if code != "NO_ERROR" {
                     let why = shown(&frame.payload[8..]);
                     to.log.fault(FaultKind::GoAway, || {
@@ -187,7 +185,7 @@ impl Http2 {
         let talk = &mut self.links[at];
         let Some(place) = talk.place(frame.stream) else { return talk.is_known(frame) };
         let Some(stream) = talk.remove(place) else { return Ok(()) };
-        let code = code(frame.payload);
+        let code = code_name(frame.payload);
         let is_refused = code == "REFUSED_STREAM";
         to.replies.done += 1;
         to.replies.refused += u32::from(is_refused);
@@ -219,6 +217,16 @@ impl Http2 {
         to.replies.wrong += 1;
         to.log.note(path, 0, true);
     }
+}
+
+/// The block of the head and the body of the first request of `options` in HTTP/2.
+///
+/// # Errors
+/// As [`Http::new`].
+pub fn http2_request(options: &HttpOptions, scheme: &str) -> Result<(Vec<u8>, Vec<u8>), Usage> {
+    let rendered = options.render()?;
+    let Request { block, body, .. } = Request::of(&rendered[0], scheme);
+    Ok((block, body))
 }
 
 impl Request {
@@ -453,12 +461,6 @@ fn named(frame: &Frame<'_>) -> String {
 
 fn unpadded(frame: &Frame<'_>) -> String {
     format!("expected less padding than payload, found {}", named(frame))
-}
-
-/// The name of the error code at the front of `bytes`.
-fn code(bytes: &[u8]) -> &'static str {
-    let code = bytes.first_chunk().map_or(0, |four| u32::from_be_bytes(*four));
-    CODES.split(' ').nth(code as usize).unwrap_or("of an unknown code")
 }
 
 impl Script for Http2 {

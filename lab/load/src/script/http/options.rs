@@ -119,6 +119,21 @@ impl HttpOptions {
         }
     }
 
+    /// Makes calls of gRPC of them, with the body as one message, uncompressed (grpc.io, "gRPC over
+    /// HTTP2"). A type of the user's, such as application/grpc+proto, stays. A right reply has the
+    /// status 0, if no other is expected.
+    pub fn call_grpc(&mut self) {
+        self.method = "POST".to_owned();
+        let length = (self.body.len() as u32).to_be_bytes();
+        self.body = [&[0], &length[..], &self.body].concat();
+        for (name, value) in [("content-type", "application/grpc"), ("te", "trailers")] {
+            if !self.headers.iter().any(|field| field.0.eq_ignore_ascii_case(name)) {
+                self.headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        self.wanted.status = self.wanted.status.or(Some(0));
+    }
+
     /// The method of each request.
     pub(crate) fn methods(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(|request| request.method.as_deref().unwrap_or(&self.method))
@@ -166,14 +181,6 @@ impl HttpOptions {
 /// Whether a repetition of such a request is harmless.
 pub(super) fn is_idempotent(method: &str) -> bool {
     ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&method)
-}
-
-/// The body of a call of gRPC with one message, uncompressed (grpc.io, "gRPC over HTTP2").
-pub fn grpc_body(message: &[u8]) -> Vec<u8> {
-    let mut body = vec![0];
-    body.extend_from_slice(&(message.len() as u32).to_be_bytes());
-    body.extend_from_slice(message);
-    body
 }
 
 /// A status with its name, where it is one of gRPC; those of HTTP have three digits.
