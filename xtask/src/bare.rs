@@ -12,6 +12,9 @@ pub const LOOPS: &[&str] =
 /// The loop that speaks HTTP/1.1 instead of the market's lines.
 pub const WEB: &str = "web";
 
+/// The loop that answers HTTP/1.1 past the kernel's TCP, on a network interface.
+pub const FRAMES: &str = "xdp";
+
 /// One set of flags for all: those of a distribution, so that the bound is no special build.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
@@ -39,7 +42,7 @@ pub fn build(into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let mut built = Vec::new();
-    for name in LOOPS.iter().chain([&WEB]) {
+    for name in LOOPS.iter().chain([&WEB, &FRAMES]) {
         let source = crate::root().join("bare").join(name).with_extension("c");
         let binary = into.join(name);
         let mut command = Command::new(&compiler);

@@ -63,9 +63,10 @@ impl Pair {
 }
 
 /// Makes a network and holds it.
-const HOLD: &str = "echo ready && exec sleep 600";
+pub const HOLD: &str = "echo ready && exec sleep 600";
 
-fn within(pid: &str, words: &[&str]) -> Command {
+/// A program in the network of a process.
+pub fn within(pid: &str, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["--target", pid, "--net"]).args(words);
     command

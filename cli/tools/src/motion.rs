@@ -48,6 +48,12 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
         let why = format!("expected an engine of {}, found `{engine}`", names.join(", "));
         return Err(Refused(why).into());
     };
+    if preset.needs_interface() {
+        bail!(
+            "expected an engine that serves clients of this machine by system calls, found \
+             `{engine}`, which needs --interface: say, for example, epoll"
+        );
+    }
     if which::which("strace").is_err() {
         bail!("expected strace(1), which records system calls, found none: install it");
     }

@@ -104,6 +104,11 @@ impl Flow {
         self.set.get_mut(self.handle)
     }
 
+    pub fn is_established(&mut self) -> bool {
+        let state = self.socket().state();
+        !matches!(state, State::Listen | State::SynReceived | State::Closed)
+    }
+
     /// The handshake is over.
     pub fn establish(&mut self, settings: &FlowSettings) {
         self.stage = Stage::Queued;

@@ -1,7 +1,8 @@
 //! The joint to smoltcp: one packet in, any number of frames out.
 
+use seam::Instant;
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
-use smoltcp::time::Instant;
+use smoltcp::time::Instant as Moment;
 
 use super::frame::{ETHERNET, Mac, Place};
 
@@ -62,12 +63,12 @@ impl<O: Outlet> phy::Device for Port<'_, O> {
     where
         Self: 't;
 
-    fn receive(&mut self, _now: Instant) -> Option<(Came<'_>, Leave<'_, O>)> {
+    fn receive(&mut self, _now: Moment) -> Option<(Came<'_>, Leave<'_, O>)> {
         let packet = self.packet.take()?;
         Some((Came(packet), Leave { place: self.place, outlet: self.outlet, mac: self.mac }))
     }
 
-    fn transmit(&mut self, _now: Instant) -> Option<Leave<'_, O>> {
+    fn transmit(&mut self, _now: Moment) -> Option<Leave<'_, O>> {
         self.is_full = !self.outlet.has_room();
         let Port { place, outlet, mac, is_full, .. } = self;
         (!*is_full).then_some(Leave { place, outlet, mac: *mac })
@@ -101,5 +102,28 @@ impl<O: Outlet> phy::TxToken for Leave<'_, O> {
             (None, Some(write)) => write(&mut vec![0; len]),
             (None, None) => unreachable!("a packet that was written has a result"),
         }
+    }
+}
+
+/// A time of ours as one of smoltcp's.
+pub fn moment(now: Instant) -> Moment {
+    Moment::from_micros(i64::try_from(now.ns() / 1000).unwrap_or(i64::MAX))
+}
+
+/// A time of smoltcp's as one of ours.
+pub fn back(moment: Moment) -> Instant {
+    Instant::from_ns(u64::try_from(moment.total_micros()).unwrap_or(0).saturating_mul(1000))
+}
+
+/// No way out: the making of an interface sends nothing.
+pub struct NoOutlet;
+
+impl Outlet for NoOutlet {
+    fn has_room(&mut self) -> bool {
+        false
+    }
+
+    fn send(&mut self, _len: usize, _write: impl FnOnce(&mut [u8])) -> bool {
+        false
     }
 }

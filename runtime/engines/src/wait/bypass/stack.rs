@@ -19,13 +19,12 @@ use std::time::Duration;
 use seam::{Instant, SessionId};
 use smoltcp::iface::{Config, Interface, PollResult, SocketSet};
 use smoltcp::socket::tcp::State;
-use smoltcp::time::Instant as Moment;
 use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
 use sys::ready::Ready;
 
 use super::flow::{Flow, FlowSettings, Stage, Tcp, Touched};
 use super::frame::{ARP, Frame, Place, Segment};
-use super::port::{Outlet, Port};
+use super::port::{NoOutlet, Outlet, Port, back, moment};
 use crate::parts::deadlines::Deadlines;
 use crate::parts::table::Table;
 
@@ -65,7 +64,7 @@ impl Stack {
         config.random_seed = RandomState::new().build_hasher().finish();
         let mut none = NoOutlet;
         let mut port = Port::new(&place, &mut none, [0; 6]);
-        let mut interface = Interface::new(config, &mut port, Moment::ZERO);
+        let mut interface = Interface::new(config, &mut port, moment(Instant::ZERO));
         let own = IpCidr::Ipv4(Ipv4Cidr::new(*place.address.ip(), 32));
         interface.update_ip_addrs(|all| all.push(own).expect("room for one address"));
         Stack {
@@ -112,8 +111,7 @@ impl Stack {
         port.packet = Some(segment.packet);
         self.interface.poll_ingress_single(moment(now), &mut port, &mut flow.set);
         tcp.touch(flow);
-        let socket = flow.socket();
-        let (is_established, has_input) = (is_open(socket.state()), socket.can_recv());
+        let (is_established, has_input) = (flow.is_established(), flow.socket().can_recv());
         match flow.stage {
             Stage::Handshake if is_established => {
                 self.handshakes -= 1;
@@ -153,11 +151,8 @@ impl Stack {
 
     /// The next connection whose handshake is over.
     pub fn accept(&mut self) -> Option<Tcp> {
-        loop {
-            let id = self.accepted.pop_front()?;
-            let Some(tcp) = self.flows.lookup(id) else { continue };
-            return Some(tcp.clone());
-        }
+        let accepted = std::iter::from_fn(|| self.accepted.pop_front());
+        accepted.filter_map(|id| self.flows.lookup(id).cloned()).next()
     }
 
     /// Whether a connection waits to be accepted.
@@ -300,31 +295,5 @@ impl Stack {
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.flows.len()
-    }
-}
-
-fn is_open(state: State) -> bool {
-    !matches!(state, State::Listen | State::SynReceived | State::Closed)
-}
-
-/// A time of ours as one of smoltcp's.
-pub fn moment(now: Instant) -> Moment {
-    Moment::from_micros(i64::try_from(now.ns() / 1000).unwrap_or(i64::MAX))
-}
-
-fn back(moment: Moment) -> Instant {
-    Instant::from_ns(u64::try_from(moment.total_micros()).unwrap_or(0).saturating_mul(1000))
-}
-
-/// No way out: the making of an interface sends nothing.
-struct NoOutlet;
-
-impl Outlet for NoOutlet {
-    fn has_room(&mut self) -> bool {
-        false
-    }
-
-    fn send(&mut self, _len: usize, _write: impl FnOnce(&mut [u8])) -> bool {
-        false
     }
 }

@@ -13,8 +13,8 @@ use sys::socket::Received;
 
 use super::flow::{FlowSettings, Stage, Tcp};
 use super::frame::Place;
-use super::port::{Outlet, Port};
-use super::stack::{Stack, moment};
+use super::port::{Outlet, Port, moment};
+use super::stack::Stack;
 use crate::parts::transport::Transport;
 
 const SERVER: Place = place(1, 80);
