@@ -3,7 +3,7 @@
 //!
 //! A socket owns one receive queue of a device. Frames lie in memory that the kernel and the
 //! process share (the UMEM), and four rings say which side has which frame. Half of the frames
-//! belong to the [`Receiver`], half to the [`Sender`], so that a reply can be written while the
+//! belong to the [`FrameReceiver`], half to the [`FrameSender`], so that a reply can be written while the
 //! frame that it answers is read.
 //!
 //! A program on the device ([`Redirection`]) picks the frames: those for one address and port of
@@ -118,16 +118,16 @@ struct Umem {
 #[derive(Debug)]
 pub struct XdpSocket {
     /// Frames that have come.
-    pub receiver: Receiver,
+    pub receiver: FrameReceiver,
     /// Frames that leave.
-    pub sender: Sender,
+    pub sender: FrameSender,
     /// The driver moves frames without a copy.
     pub is_zero_copy: bool,
 }
 
 /// The half that receives.
 #[derive(Debug)]
-pub struct Receiver {
+pub struct FrameReceiver {
     umem: Arc<Umem>,
     came: Ring,
     fill: Ring,
@@ -137,7 +137,7 @@ pub struct Receiver {
 
 /// The half that sends.
 #[derive(Debug)]
-pub struct Sender {
+pub struct FrameSender {
     umem: Arc<Umem>,
     go: Ring,
     gone: Ring,
@@ -196,8 +196,8 @@ impl XdpSocket {
         let bound = check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
             .map(drop);
         let umem = Arc::new(Umem { fd, memory });
-        let receiver = Receiver { umem: umem.clone(), came, fill, lent: None };
-        let sender = Sender { umem, go, gone, free: places(FRAMES).collect() };
+        let receiver = FrameReceiver { umem: umem.clone(), came, fill, lent: None };
+        let sender = FrameSender { umem, go, gone, free: places(FRAMES).collect() };
         Ok((XdpSocket { receiver, sender, is_zero_copy: false }, bound))
     }
 }
@@ -208,7 +208,7 @@ impl AsFd for XdpSocket {
     }
 }
 
-impl Receiver {
+impl FrameReceiver {
     /// Whether a frame has come.
     #[must_use]
     pub fn is_filled(&self) -> bool {
@@ -230,7 +230,7 @@ impl Receiver {
     }
 }
 
-impl Sender {
+impl FrameSender {
     /// Whether a frame is free.
     pub fn is_free(&mut self) -> bool {
         if self.free.is_empty() {
@@ -266,8 +266,8 @@ impl Sender {
         self.go.needs_wakeup() && !self.go.is_taken()
     }
 
-    /// Starts the frames that were queued. What the device does not take now, the next call
-    /// starts.
+    /// Starts the frames that were queued. Frames that the device does not take now
+    /// leave with the next call.
     ///
     /// # Errors
     /// `ENETDOWN` and others of the device.
@@ -306,7 +306,7 @@ impl Umem {
     }
 }
 
-/// What this process lacks for [`XdpSocket`]s and their program, if it lacks anything.
+/// The reason why this process can have no [`XdpSocket`]s with a program, if there is one.
 #[must_use]
 pub fn lack() -> Option<io::Error> {
     raw_socket().map(drop).and_then(|()| QueueTable::new(1)).err()

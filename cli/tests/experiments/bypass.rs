@@ -83,7 +83,7 @@ fn clients_of_others_talk_to_it_and_other_ports_are_the_kernels() {
         let other = ["curl", "-s", "-m", "5", &format!("http://{KERNELS}:8082/")];
         assert_eq!(run(&mut cable.command(1, &other)).code, Some(7), "refused by the kernel");
         if host == OWN {
-            server.signal(Signal::Terminate);
+            server.signal(Signal::TERM);
             let ended = server.end(PATIENCE);
             assert!(ended.err.contains("stopped after 4 connections"), "{ended:?}");
         } else {

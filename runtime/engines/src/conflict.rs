@@ -30,17 +30,7 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
         return pooled(container, accept, wait);
     }
     if wait == Wait::Bypass {
-        return match (container, accept) {
-            (Container::Threads, Accept::Reuseport) => None,
-            (Container::Threads, _) => Some(
-                "each queue of the interface has the connections of its worker: say --accept \
-                 reuseport",
-            ),
-            _ => Some(
-                "the threads of one process serve the queues of an interface: say --container \
-                 threads",
-            ),
-        };
+        return bypassed(container, accept);
     }
     match (accept, container, wait) {
         (_, Container::Helped, Wait::Blocking) => {
@@ -96,6 +86,19 @@ fn pooled(container: Container, accept: Accept, wait: Wait) -> Option<&'static s
             "the threads of one process take turns to lead: say --container threads",
             "the stages hand sessions over within one process: say --container threads",
             "the threads of one runtime are in one process: say --container threads",
+        ),
+    }
+}
+
+/// Why the queues of an interface cannot be served by this container or way to accept.
+fn bypassed(container: Container, accept: Accept) -> Option<&'static str> {
+    match (container, accept) {
+        (Container::Threads, Accept::Reuseport) => None,
+        (Container::Threads, _) => Some(
+            "each queue of the interface has the connections of its worker: say --accept reuseport",
+        ),
+        _ => Some(
+            "the threads of one process serve the queues of an interface: say --container threads",
         ),
     }
 }

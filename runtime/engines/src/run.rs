@@ -70,9 +70,7 @@ fn start(
         true => lent::lent().map_err(|error| Fault::Listen(host.addresses[0].clone(), error))?,
         false => Vec::new(),
     };
-    if shape.wait == Wait::Bypass {
-        check_bypass(host, &lent).map_err(Fault::Refused)?;
-    }
+    check_bypass(&shape, host, &lent).map_err(Fault::Refused)?;
     let listeners = Listeners::open(&host.addresses, &shape, host.handover, lent)?;
     if listeners.addresses.len() > 1 {
         // An accept of a ring names one listener; a poll watches a set of them.
@@ -81,10 +79,7 @@ fn start(
     }
     let shape = &shape;
     // This takes rights that the next step gives up.
-    let queues = match shape.wait {
-        Wait::Bypass => Some(Queues::open(shape, &listeners.addresses)?),
-        _ => None,
-    };
+    let queues = Queues::of(shape, &listeners.addresses)?;
     host.settle.map_or(Ok(()), |settle| settle()).map_err(Fault::Rights)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");

@@ -13,19 +13,19 @@ use super::WorkerContext;
 use super::carrier::{Carrier, Permit};
 use crate::helpers::JobTimes;
 use crate::limits::{KERNEL_TICK, TURN_TIME};
-use crate::parts::transport::Transport;
+use crate::parts::transport::ByteStream;
 
 impl WorkerContext<'_> {
     /// Input that has come on `socket` is about to be fed, in a turn that began at `now`: decides
     /// whether its requests are refused.
     #[inline]
-    pub fn judge_input(&self, socket: &impl Transport, now: Instant) {
+    pub fn judge_input(&self, socket: &impl ByteStream, now: Instant) {
         if self.governed.is_on() {
             self.judge(socket, now);
         }
     }
 
-    fn judge(&self, socket: &dyn Transport, now: Instant) {
+    fn judge(&self, socket: &dyn ByteStream, now: Instant) {
         match self.governed.carrier {
             Carrier::Unwatched => {}
             Carrier::Loop => self.judge_turn(socket, self.now().since(now)),
@@ -56,7 +56,7 @@ impl WorkerContext<'_> {
 
     /// `waited` is the time since the turn began; the kernel is asked for more if the input may
     /// have waited there.
-    fn judge_turn(&self, socket: &dyn Transport, waited: Duration) {
+    fn judge_turn(&self, socket: &dyn ByteStream, waited: Duration) {
         let throttle = self.board.throttle();
         let may_wait = waited.max(self.governed.turn_before.get()) >= TURN_TIME;
         let age = waited.max(self.kernel_wait(socket, may_wait || throttle.is_loaded()));
@@ -71,7 +71,7 @@ impl WorkerContext<'_> {
 
     /// The time that the newest input on `socket` waited in the kernel, known from below; asked for
     /// only if the server is loaded.
-    fn kernel_wait(&self, socket: &dyn Transport, may_wait: bool) -> Duration {
+    fn kernel_wait(&self, socket: &dyn ByteStream, may_wait: bool) -> Duration {
         if !may_wait {
             return Duration::ZERO;
         }
@@ -117,7 +117,7 @@ impl WorkerContext<'_> {
 
     /// The thread of a connection is about to feed input: takes a place, unless it has one, and
     /// decides whether requests are refused.
-    fn begin_request(&self, socket: &dyn Transport, is_first: bool) {
+    fn begin_request(&self, socket: &dyn ByteStream, is_first: bool) {
         let throttle = self.board.throttle();
         let age = self.kernel_wait(socket, is_first || throttle.is_loaded());
         self.note_input(age);

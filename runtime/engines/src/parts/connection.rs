@@ -22,7 +22,7 @@ use sys::socket::Received;
 
 use super::pace::Pace;
 use super::transmit::CallMode;
-use super::transport::Transport;
+use super::transport::ByteStream;
 use crate::context::WorkerContext;
 use crate::erased::Conn;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES, SILENCE_FULL};
@@ -75,7 +75,7 @@ pub enum Sent {
     Broken,
 }
 
-impl<X, S: Transport> Connection<X, S> {
+impl<X, S: ByteStream> Connection<X, S> {
     /// The connection of a peer that came at `now`.
     pub fn new(conn: Conn, fd: S, now: Instant, x: X) -> Connection<X, S> {
         Connection {

@@ -27,7 +27,7 @@ use super::deadlines::Deadlines;
 use super::table::Table;
 use super::tick::tick;
 use super::transmit::CallMode;
-use super::transport::Transport;
+use super::transport::ByteStream;
 use super::turn_length::TurnLength;
 use crate::context::WorkerContext;
 use crate::helpers::{Done, Helpers};
@@ -47,7 +47,7 @@ pub struct At<'f, 'a, X, S = OwnedFd> {
     pub moved: &'f mut usize,
 }
 
-impl<X, S: Transport> At<'_, '_, X, S> {
+impl<X, S: ByteStream> At<'_, '_, X, S> {
     /// The number of bytes that this session may send in this turn.
     #[inline]
     pub fn send_bytes(&self) -> usize {
@@ -117,7 +117,7 @@ pub struct EventLoop<'a, X, S = OwnedFd> {
     was_short: bool,
 }
 
-impl<'a, X, S: Transport> EventLoop<'a, X, S> {
+impl<'a, X, S: ByteStream> EventLoop<'a, X, S> {
     pub fn new(context: &'a WorkerContext<'a>) -> EventLoop<'a, X, S> {
         let now = context.now();
         let sweep_every = sweep_every(context);

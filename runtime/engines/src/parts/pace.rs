@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use seam::{Instant, Taking};
 
-use super::transport::Transport;
+use super::transport::ByteStream;
 
 /// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
 /// a whole send buffer for it, so that the server sends less often. (Until then, sending a file of
@@ -36,7 +36,7 @@ impl Pace {
 
     /// Records that the socket was given `bytes` more.
     #[inline]
-    pub fn give(&mut self, socket: &impl Transport, bytes: usize) {
+    pub fn give(&mut self, socket: &impl ByteStream, bytes: usize) {
         self.given += bytes as u64;
         if self.given >= self.proof {
             self.trust(socket);
@@ -44,7 +44,7 @@ impl Pace {
     }
 
     #[cold]
-    fn trust(&mut self, socket: &impl Transport) {
+    fn trust(&mut self, socket: &impl ByteStream) {
         self.proof = u64::MAX;
         socket.trust();
     }
@@ -59,7 +59,7 @@ impl Pace {
     /// `stall` is the stall time, and `rate` the least rate in bytes a second.
     pub fn look(
         &mut self,
-        socket: &impl Transport,
+        socket: &impl ByteStream,
         now: Instant,
         (stall, rate): (Duration, u64),
     ) -> Taking {

@@ -33,7 +33,7 @@ use sys::socket::Received;
 use super::admission::Attempt;
 use super::connection::{Connection, Overdue};
 use super::event_loop::{At, EventLoop};
-use super::transport::Transport;
+use super::transport::ByteStream;
 use crate::accept::source::AcceptSource;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
@@ -79,7 +79,7 @@ pub trait Poller: Sized {
 /// A way to learn which connections are ready: a system call, or TCP in user space.
 pub trait Watcher: Sized {
     /// The socket of a connection.
-    type Socket: Transport;
+    type Socket: ByteStream;
 
     /// Whether it can report a change (an edge), not only a state (a level).
     const TELLS_EDGES: bool;

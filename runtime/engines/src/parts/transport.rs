@@ -12,7 +12,7 @@ use super::assets::Assets;
 use super::transmit::{CallMode, transmit};
 
 /// A stream of bytes to and from a peer.
-pub trait Transport {
+pub trait ByteStream {
     /// Receives what is there, without waiting.
     fn receive(&self, buffer: &mut [u8]) -> Received;
 
@@ -44,7 +44,7 @@ pub trait Transport {
     fn last_received(&self) -> Option<Duration>;
 }
 
-impl Transport for OwnedFd {
+impl ByteStream for OwnedFd {
     #[inline]
     fn receive(&self, buffer: &mut [u8]) -> Received {
         socket::recv_nowait(self, buffer)

@@ -31,8 +31,8 @@ use sys::poll::{PollFd, poll};
 use sys::ready::{Interest, Ready};
 use sys::xdp::XdpSocket;
 
-use self::flow::{FlowSettings, Stage, Tcp};
-use self::stack::Stack;
+use self::flow::{FlowSettings, FlowStage, Tcp};
+use self::stack::TcpStack;
 use crate::accept::source::AcceptSource;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
@@ -66,7 +66,7 @@ impl Mechanism for Bypass<'_> {
             nodelay: limits.nodelay,
             keepalive: limits.keepalive,
         };
-        let stack = Stack::new(*place, settings, limits.backlog as usize, context.id.slot());
+        let stack = TcpStack::new(*place, settings, limits.backlog as usize, context.id.slot());
         let epoll = Epoll::new().map_err(Fault::Wait)?;
         let events = Events::with_capacity(4);
         let listening = false;
@@ -78,7 +78,7 @@ impl Mechanism for Bypass<'_> {
 struct Waiter<'a, 'q> {
     context: &'a WorkerContext<'a>,
     socket: MutexGuard<'q, XdpSocket>,
-    stack: Stack,
+    stack: TcpStack,
     epoll: Epoll,
     events: Events,
     /// New connections are wanted.
@@ -163,7 +163,7 @@ impl Watcher for Waiter<'_, '_> {
 
     fn watch(&mut self, tcp: &Tcp, _interest: Interest, key: u64) -> io::Result<()> {
         let flow = &mut *tcp.flow.borrow_mut();
-        flow.stage = Stage::Served(key);
+        flow.stage = FlowStage::Served(key);
         // Its first input may be there.
         tcp.touch(flow);
         Ok(())
@@ -182,7 +182,7 @@ impl Watcher for Waiter<'_, '_> {
         let mut now = self.context.now();
         let until = timeout.map_or(Instant::NEVER, |timeout| now + timeout);
         self.stack.is_closed = self.context.phase() > Phase::Ready;
-        // What a session left unread, and what came before it was accepted.
+        // Input that a session left unread, or that came before it was accepted.
         self.stack.report(ready);
         loop {
             self.stack.send(now, &mut self.socket.sender);

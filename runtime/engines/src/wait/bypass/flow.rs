@@ -17,11 +17,11 @@ use super::frame::Mac;
 use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 use crate::parts::assets::Assets;
 use crate::parts::transmit::CallMode;
-use crate::parts::transport::Transport;
+use crate::parts::transport::ByteStream;
 
 /// The part of a connection's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum FlowStage {
     /// The handshake is not over.
     Handshake,
     /// It waits to be accepted.
@@ -56,7 +56,7 @@ pub struct Flow {
     pub peer: SocketAddrV4,
     /// The neighbour that the last segment came from gets the answers.
     pub mac: Mac,
-    pub stage: Stage,
+    pub stage: FlowStage,
     /// It is in the list of connections that the stack must look at.
     pub is_touched: bool,
     /// The session waits for room.
@@ -89,7 +89,7 @@ impl Flow {
             handle,
             peer,
             mac,
-            stage: Stage::Handshake,
+            stage: FlowStage::Handshake,
             is_touched: false,
             is_full: false,
             ends: (false, false),
@@ -111,7 +111,7 @@ impl Flow {
 
     /// The handshake is over.
     pub fn establish(&mut self, settings: &FlowSettings) {
-        self.stage = Stage::Queued;
+        self.stage = FlowStage::Queued;
         let silence = Some(settings.keepalive).filter(|silence| !silence.is_zero());
         let socket = self.socket();
         socket.set_keep_alive(silence.map(span));
@@ -120,7 +120,7 @@ impl Flow {
 
     /// The session is over: the rest of its output and the end are sent, or a reset.
     pub fn release(&mut self, now: Instant) {
-        self.stage = Stage::Orphan;
+        self.stage = FlowStage::Orphan;
         self.over_at = now + 6 * PATIENCE;
         let resets = self.resets;
         let socket = self.socket();
@@ -181,7 +181,7 @@ impl Tcp {
     }
 }
 
-impl Transport for Tcp {
+impl ByteStream for Tcp {
     fn receive(&self, buffer: &mut [u8]) -> Received {
         let flow = &mut *self.flow.borrow_mut();
         let received = match flow.socket().recv_slice(buffer) {

@@ -15,7 +15,7 @@ pub type Mac = [u8; 6];
 
 /// The place of a server on a network.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Station {
     /// Its hardware address.
     pub mac: Mac,
     /// Its address and port.
@@ -53,7 +53,7 @@ pub struct Segment<'f> {
     pub packet: &'f [u8],
 }
 
-impl Place {
+impl Station {
     /// Reads a frame; `None` if it is not for the server, or damaged.
     pub fn read<'f>(&self, frame: &'f [u8]) -> Option<Frame<'f>> {
         let mac = *frame.get(6..)?.first_chunk()?;
@@ -136,7 +136,7 @@ fn fold(sum: u32) -> u16 {
 mod tests {
     use super::*;
 
-    const PLACE: Place = Place {
+    const PLACE: Station = Station {
         mac: [2, 0, 0, 0, 0, 1],
         address: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 80),
         mtu: 1500,
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!((found.mac, found.packet.len()), ([2, 0, 0, 0, 0, 2], 40));
         frame[50..52].copy_from_slice(&fold(addresses).to_be_bytes());
         assert_eq!(PLACE.read(&frame), None, "left to hardware");
-        let near = Place { is_virtual: true, ..PLACE };
+        let near = Station { is_virtual: true, ..PLACE };
         assert!(near.read(&frame).is_some());
         frame[37] = 81;
         assert_eq!(near.read(&frame), None, "another port");
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_question_for_our_address_is_answered() {
         let mut ask = [0; ARP];
-        let asking = Place {
+        let asking = Station {
             mac: [2, 0, 0, 0, 0, 2],
             address: SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 2), 0),
             ..PLACE

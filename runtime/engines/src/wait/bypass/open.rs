@@ -9,16 +9,16 @@ use language::info;
 use sys::socket::is_own;
 use sys::xdp::{Claim, Device, Mode, Redirection, XdpSocket};
 
-use super::frame::Place;
+use super::frame::Station;
 use crate::address::Address;
-use crate::axes::Refused;
+use crate::axes::{Refused, Wait};
 use crate::fault::Fault;
 use crate::server::Host;
 use crate::shape::Shape;
 
 /// The queues of an interface, and the program that fills them.
 pub struct Queues {
-    pub place: Place,
+    pub place: Station,
     /// One for each worker.
     pub sockets: Vec<Mutex<XdpSocket>>,
     _program: Redirection,
@@ -27,8 +27,11 @@ pub struct Queues {
 /// Refuses what the engine cannot do.
 ///
 /// # Errors
-/// What was found, and what to do.
-pub fn check_bypass(host: &Host<'_>, lent: &[OwnedFd]) -> Result<(), Refused> {
+/// The refused setting, with one that is possible.
+pub fn check_bypass(shape: &Shape, host: &Host<'_>, lent: &[OwnedFd]) -> Result<(), Refused> {
+    if shape.wait != Wait::Bypass {
+        return Ok(());
+    }
     let refuse = |why: &str| Err(Refused(format!("--engine bypass is refused: {why}")));
     if host.handover.is_some() || host.state_fd.is_some() {
         return refuse(
@@ -56,12 +59,23 @@ pub fn check_bypass(host: &Host<'_>, lent: &[OwnedFd]) -> Result<(), Refused> {
 }
 
 impl Queues {
+    /// The queues of a shape that needs them.
+    ///
+    /// # Errors
+    /// As [`Queues::open`].
+    pub fn of(shape: &Shape, addresses: &[Address]) -> Result<Option<Queues>, Fault> {
+        match shape.wait {
+            Wait::Bypass => Queues::open(shape, addresses).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Opens a socket on each queue of the interface, and puts the program on it.
     ///
     /// # Errors
     /// No interface is named, or there is no such interface; the workers are not as many as its
     /// queues; rights or features of the kernel are missing.
-    pub fn open(shape: &Shape, addresses: &[Address]) -> Result<Queues, Fault> {
+    fn open(shape: &Shape, addresses: &[Address]) -> Result<Queues, Fault> {
         let Some(Address::Net(SocketAddr::V4(address))) = addresses.first() else {
             return Err(refused("expected an IPv4 address: say --host".to_owned()));
         };
@@ -112,7 +126,7 @@ fn open_queues(device: &Device, address: SocketAddrV4) -> io::Result<Queues> {
     let name = device.name;
     info!("frames of {name}: {copies}, picked by a program {mode}; ARP {arp}");
     let Device { mac, mtu, is_virtual, .. } = *device;
-    let place = Place { mac, address, mtu: mtu.min(1500), is_virtual };
+    let place = Station { mac, address, mtu: mtu.min(1500), is_virtual };
     Ok(Queues { place, sockets, _program: program })
 }
 
@@ -120,7 +134,7 @@ fn refused(why: String) -> Fault {
     Fault::Refused(Refused(format!("--engine bypass is refused: {why}")))
 }
 
-/// What is missing on the machine, and what to do.
+/// The missing right or feature, and the remedy.
 fn missing(device: &Device, error: &io::Error) -> String {
     let name = device.name;
     match error.raw_os_error() {

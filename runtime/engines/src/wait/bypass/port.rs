@@ -4,7 +4,7 @@ use seam::Instant;
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant as Moment;
 
-use super::frame::{ETHERNET, Mac, Place};
+use super::frame::{ETHERNET, Mac, Station};
 
 /// The way out for frames.
 pub trait Outlet {
@@ -15,7 +15,7 @@ pub trait Outlet {
     fn send(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> bool;
 }
 
-impl Outlet for sys::xdp::Sender {
+impl Outlet for sys::xdp::FrameSender {
     fn has_room(&mut self) -> bool {
         self.is_free()
     }
@@ -27,7 +27,7 @@ impl Outlet for sys::xdp::Sender {
 
 /// The device of one call of smoltcp: packets to one neighbour.
 pub struct Port<'p, O> {
-    pub place: &'p Place,
+    pub place: &'p Station,
     pub outlet: &'p mut O,
     /// The neighbour that gets the packets.
     pub mac: Mac,
@@ -38,7 +38,7 @@ pub struct Port<'p, O> {
 }
 
 impl<'p, O: Outlet> Port<'p, O> {
-    pub fn new(place: &'p Place, outlet: &'p mut O, mac: Mac) -> Port<'p, O> {
+    pub fn new(place: &'p Station, outlet: &'p mut O, mac: Mac) -> Port<'p, O> {
         Port { place, outlet, mac, packet: None, is_full: false }
     }
 }
@@ -48,7 +48,7 @@ pub struct Came<'p>(&'p [u8]);
 
 /// The right to send a packet.
 pub struct Leave<'t, O> {
-    place: &'t Place,
+    place: &'t Station,
     outlet: &'t mut O,
     mac: Mac,
 }

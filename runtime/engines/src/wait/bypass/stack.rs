@@ -22,8 +22,8 @@ use smoltcp::socket::tcp::State;
 use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
 use sys::ready::Ready;
 
-use super::flow::{Flow, FlowSettings, Stage, Tcp, Touched};
-use super::frame::{ARP, Frame, Place, Segment};
+use super::flow::{Flow, FlowSettings, FlowStage, Tcp, Touched};
+use super::frame::{ARP, Frame, Segment, Station};
 use super::port::{NoOutlet, Outlet, Port, back, moment};
 use crate::parts::deadlines::Deadlines;
 use crate::parts::table::Table;
@@ -32,12 +32,12 @@ use crate::parts::table::Table;
 /// each keeps its buffers.
 const TIME_WAIT_MAX: usize = 1024;
 
-/// What was due and could not leave is tried again after this time.
+/// A segment that was due and could not leave is tried again after this time.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// The connections of one queue.
-pub struct Stack {
-    place: Place,
+pub struct TcpStack {
+    place: Station,
     settings: FlowSettings,
     /// Handshakes, and connections that wait to be accepted, at most.
     backlog: usize,
@@ -56,9 +56,9 @@ pub struct Stack {
     nothing: SocketSet<'static>,
 }
 
-impl Stack {
+impl TcpStack {
     /// A stack without connections, in which `shard` names the worker.
-    pub fn new(place: Place, settings: FlowSettings, backlog: usize, shard: usize) -> Stack {
+    pub fn new(place: Station, settings: FlowSettings, backlog: usize, shard: usize) -> TcpStack {
         let mut config = Config::new(HardwareAddress::Ip);
         // The first sequence numbers must not be guessed: keys of the hasher are random.
         config.random_seed = RandomState::new().build_hasher().finish();
@@ -67,7 +67,7 @@ impl Stack {
         let mut interface = Interface::new(config, &mut port, moment(Instant::ZERO));
         let own = IpCidr::Ipv4(Ipv4Cidr::new(*place.address.ip(), 32));
         interface.update_ip_addrs(|all| all.push(own).expect("room for one address"));
-        Stack {
+        TcpStack {
             place,
             settings,
             backlog,
@@ -113,13 +113,13 @@ impl Stack {
         tcp.touch(flow);
         let (is_established, has_input) = (flow.is_established(), flow.socket().can_recv());
         match flow.stage {
-            Stage::Handshake if is_established => {
+            FlowStage::Handshake if is_established => {
                 self.handshakes -= 1;
                 flow.establish(&self.settings);
                 self.accepted.push_back(tcp.id);
             }
             // The session that would have read this input has ended.
-            Stage::Orphan if has_input => flow.socket().abort(),
+            FlowStage::Orphan if has_input => flow.socket().abort(),
             _ => {}
         }
     }
@@ -167,7 +167,7 @@ impl Stack {
         tcp.touch(flow);
     }
 
-    /// Whether a connection waits for [`Stack::report`] or [`Stack::send`].
+    /// Whether a connection waits for [`TcpStack::report`] or [`TcpStack::send`].
     pub fn is_touched(&self) -> bool {
         !self.touched.borrow().is_empty()
     }
@@ -177,7 +177,7 @@ impl Stack {
         for &id in &*self.touched.borrow() {
             let Some(tcp) = self.flows.lookup(id) else { continue };
             let flow = &mut *tcp.flow.borrow_mut();
-            let Stage::Served(key) = flow.stage else { continue };
+            let FlowStage::Served(key) = flow.stage else { continue };
             let socket = flow.socket();
             let (state, readable, writable) =
                 (socket.state(), socket.can_recv(), socket.can_send());
@@ -212,7 +212,7 @@ impl Stack {
                 tcp.touch(flow);
             }
             let next = self.interface.poll_at(now_there, &flow.set);
-            // What is due now and did not leave must not keep the loop awake.
+            // A segment that is due now and did not leave must not keep the loop awake.
             let next = next.map(|next| back(next).max(now + RETRY));
             let next = next.unwrap_or(Instant::NEVER).min(flow.over_at);
             self.deadlines.ask(id, Some(next), &mut flow.scheduled);
@@ -227,17 +227,17 @@ impl Stack {
     fn follow(&mut self, flow: &mut Flow, id: SessionId, now: Instant) -> bool {
         let state = flow.socket().state();
         let is_over = match flow.stage {
-            Stage::Served(_) | Stage::Queued => false,
+            FlowStage::Served(_) | FlowStage::Queued => false,
             // smoltcp listens again after a reset.
-            Stage::Handshake => matches!(state, State::Listen | State::Closed),
-            Stage::Orphan => state == State::Closed || flow.over_at <= now,
+            FlowStage::Handshake => matches!(state, State::Listen | State::Closed),
+            FlowStage::Orphan => state == State::Closed || flow.over_at <= now,
         };
         if is_over {
-            if flow.stage == Stage::Handshake {
+            if flow.stage == FlowStage::Handshake {
                 self.handshakes -= 1;
             }
             self.remove(flow.peer, id);
-        } else if flow.stage == Stage::Orphan && state == State::TimeWait && !flow.is_resting {
+        } else if flow.stage == FlowStage::Orphan && state == State::TimeWait && !flow.is_resting {
             flow.is_resting = true;
             self.time_wait.push_back(id);
             if self.time_wait.len() > TIME_WAIT_MAX {
@@ -285,7 +285,7 @@ impl Stack {
         let mut owes = |id| {
             self.flows.lookup(id).is_some_and(|tcp| {
                 let flow = &mut *tcp.flow.borrow_mut();
-                flow.stage == Stage::Orphan && flow.owes()
+                flow.stage == FlowStage::Orphan && flow.owes()
             })
         };
         ids.into_iter().any(&mut owes)

@@ -11,26 +11,26 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, Ipv4Cidr};
 use sys::socket::Received;
 
-use super::flow::{FlowSettings, Stage, Tcp};
-use super::frame::Place;
+use super::flow::{FlowSettings, FlowStage, Tcp};
+use super::frame::Station;
 use super::port::{Outlet, Port, moment};
-use super::stack::Stack;
-use crate::parts::transport::Transport;
+use super::stack::TcpStack;
+use crate::parts::transport::ByteStream;
 
-const SERVER: Place = place(1, 80);
-const CLIENT: Place = place(2, 4096);
+const SERVER: Station = place(1, 80);
+const CLIENT: Station = place(2, 4096);
 const SETTINGS: FlowSettings =
     FlowSettings { input: 2048, output: 4096, nodelay: true, keepalive: Duration::from_secs(60) };
 
-const fn place(host: u8, port: u16) -> Place {
+const fn place(host: u8, port: u16) -> Station {
     let address = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
-    Place { mac: [2, 0, 0, 0, 0, host], address, mtu: 1500, is_virtual: false }
+    Station { mac: [2, 0, 0, 0, 0, host], address, mtu: 1500, is_virtual: false }
 }
 
 /// One direction of a wire: frames by the time at which they come.
 struct Wire {
     random: u64,
-    /// In a thousand frames, so many are lost, and as many come twice.
+    /// The number of frames in a thousand that are lost, and the number of those that come twice.
     faults: u64,
     now: Instant,
     frames: BTreeMap<(Instant, u64), Vec<u8>>,
@@ -86,7 +86,7 @@ struct World {
     now: Instant,
     up: Wire,
     down: Wire,
-    stack: Stack,
+    stack: TcpStack,
     served: Vec<Tcp>,
     interface: Interface,
     set: SocketSet<'static>,
@@ -107,7 +107,7 @@ impl World {
         socket.connect(interface.context(), to, CLIENT.address.port()).expect("a free socket");
         let mut set = SocketSet::new(Vec::new());
         let handle = set.add(socket);
-        let stack = Stack::new(SERVER, SETTINGS, 16, 0);
+        let stack = TcpStack::new(SERVER, SETTINGS, 16, 0);
         let (now, served) = (Instant::ZERO, Vec::new());
         World { now, up, down, stack, served, interface, set, handle }
     }
@@ -125,7 +125,7 @@ impl World {
         }
         self.stack.wake_due(self.now);
         while let Some(tcp) = self.stack.accept() {
-            tcp.flow.borrow_mut().stage = Stage::Served(0);
+            tcp.flow.borrow_mut().stage = FlowStage::Served(0);
             self.served.push(tcp);
         }
         self.stack.report(&mut Vec::new());
@@ -237,7 +237,7 @@ fn handshakes_are_bounded_and_end() {
     world.down.faults = 1000;
     for port in 0..40 {
         let from =
-            Place { address: SocketAddrV4::new(*CLIENT.address.ip(), 5000 + port), ..CLIENT };
+            Station { address: SocketAddrV4::new(*CLIENT.address.ip(), 5000 + port), ..CLIENT };
         let mut syn = Wire::new(1, 0);
         let mut stranger = World::new(10, 0);
         stranger.client().abort();
