@@ -139,7 +139,7 @@ fn missing(device: &Device, error: &io::Error) -> String {
     let name = device.name;
     match error.raw_os_error() {
         Some(1 | 13) => "expected the rights CAP_NET_ADMIN, CAP_BPF and CAP_NET_RAW, found fewer: \
-                         start it as root (--user gives the rights up afterwards)"
+                         start it as root (--run-as gives the rights up afterwards)"
             .to_owned(),
         Some(16) => format!(
             "expected {name} without another program of XDP, found one: `ip link show {name}` \
