@@ -3,8 +3,8 @@
 //!
 //! A socket owns one receive queue of a device. Frames lie in memory that the kernel and the
 //! process share (the UMEM), and four rings say which side has which frame. Half of the frames
-//! belong to the [`FrameReceiver`], half to the [`FrameSender`], so that a reply can be written while the
-//! frame that it answers is read.
+//! belong to the [`FrameReceiver`], half to the [`FrameSender`], so that a reply can be written
+//! while the frame that it answers is read.
 //!
 //! A program on the device ([`Redirection`]) picks the frames: those for one address and port of
 //! TCP. All others go on to the kernel.
