@@ -71,7 +71,11 @@ impl Speech {
             target.speak_http2().map_err(|usage| format!("{usage}"))?;
         }
         let scheme = text.split("://").next().unwrap_or_default();
-        let name = if how.name.is_empty() { scheme } else { how.name };
+        let name = match how.name {
+            _ if subject.http2 => "HTTP/2",
+            "" => scheme,
+            known => known,
+        };
         let is_found = subject.url.is_none() && target.scheme == Scheme::Http;
         let may_be_2 = is_found && (target.http2 || target.tls.is_some());
         let by_alpn = (may_be_2 && !target.http2).then(|| Target { http2: true, ..target.clone() });
