@@ -216,7 +216,7 @@ impl FrameReceiver {
     }
 
     /// The next frame; the one before it goes back to the kernel.
-    pub fn next(&mut self) -> Option<&[u8]> {
+    pub fn take(&mut self) -> Option<&[u8]> {
         if let Some(place) = self.lent.take() {
             // The ring has a place for each frame of this half.
             self.fill.push(place, 0);

@@ -90,7 +90,7 @@ impl Waiter<'_, '_> {
     fn receive(&mut self, now: Instant) {
         let XdpSocket { receiver, sender, .. } = &mut *self.socket;
         for _ in 0..FRAMES {
-            let Some(frame) = receiver.next() else { return };
+            let Some(frame) = receiver.take() else { return };
             self.stack.receive(frame, now, sender);
         }
     }
