@@ -1,5 +1,5 @@
-//! A message of gRPC from JSON, by the descriptor set of its service: the generator knows no message
-//! beforehand. The JSON is that of protobuf (protobuf.dev, "ProtoJSON Format").
+//! A message of gRPC from JSON, by the descriptor set of its service: the generator knows no
+//! message beforehand. The JSON is that of protobuf (protobuf.dev, "ProtoJSON Format").
 
 use super::plan::{named, read};
 use ::load::{Target, Usage};
@@ -10,7 +10,8 @@ use std::path::Path;
 /// The bytes of the message `data` for the method that `target` names.
 ///
 /// # Errors
-/// The target is no method of the descriptor set, its calls take a stream, or the JSON does not fit.
+/// The target is no method of the descriptor set, its calls take a stream, or the JSON does not
+/// fit.
 pub fn message(file: &Path, target: &Target, data: Option<&str>) -> Result<Vec<u8>, Usage> {
     if !target.is_grpc {
         return Err(Usage(format!("expected --descriptor with grpc://, found {target}")));

@@ -39,7 +39,7 @@ const HTTPS: Protocol = Protocol {
     load: &["--insecure"],
     ..HTTP
 };
-/// A server that speaks no HTTP/1.1 beside it.
+/// A server that speaks HTTP/2 and no HTTP/1.1.
 const HTTP2: Protocol =
     Protocol { name: "HTTP/2 alone; of gRPC name a method", load: &["--http2"], ..HTTP };
 const REDIS: Protocol = Protocol {
@@ -98,8 +98,8 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     };
     Err(format!(
         "{address} speaks no protocol that is known here: expected HTTP, HTTP/2, TLS, redis, the \
-         market or lines that answer `ping`, found {found} to a HEAD request; give it as a URL, such as \
-         line://{{address}} with --request"
+         market or lines that answer `ping`, found {found} to a HEAD request; give it as a URL, \
+         such as line://{{address}} with --request"
     ))
 }
 

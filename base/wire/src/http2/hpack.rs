@@ -1,10 +1,10 @@
 //! HPACK (RFC 7541): the decoder of a connection, and the integers of the encoder.
 //!
-//! The Huffman code is canonical: within a length, codes ascend with their symbols. So the lengths of
-//! appendix B are the whole code, and a symbol is found by comparing the next bits with the first code
-//! of the next length. Of the libraries without a runtime or a C build, loona-hpack builds its maps
-//! for each string, which takes four fifths of a server's time, and httlib-hpack panics on a block that
-//! is cut off.
+//! The Huffman code is canonical: within a length, codes ascend with their symbols. So the lengths
+//! of appendix B are the whole code, and a symbol is found by comparing the next bits with the
+//! first code of the next length. Of the libraries without a runtime or a C build, loona-hpack
+//! builds its maps for each string, which takes four fifths of a server's time, and httlib-hpack
+//! panics on a block that is cut off.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -208,8 +208,8 @@ fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
     Ok(())
 }
 
-/// The code, by length: the first code, the place of its symbol in `symbols`, and the end of the codes
-/// of that length, of which the last is in front of it, in the upper bits of 32.
+/// The code, by length: the first code, the place of its symbol in `symbols`, and the end of the
+/// codes of that length, of which the last is in front of it, in the upper bits of 32.
 struct Code {
     firsts: [u64; LONGEST + 1],
     places: [usize; LONGEST + 1],
