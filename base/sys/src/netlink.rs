@@ -67,6 +67,21 @@ pub struct Counts {
     pub dropped: u64,
 }
 
+/// A device as the kernel describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// `ARPHRD_ETHER` is 1.
+    pub kind: u16,
+    /// The hardware address.
+    pub mac: Vec<u8>,
+    /// The largest packet.
+    pub mtu: u32,
+    /// Receive queues that there may be.
+    pub queues_max: u32,
+    /// It stands on a device of a bus, not on software alone.
+    pub has_parent: bool,
+}
+
 /// A netlink socket for this network namespace.
 #[derive(Debug)]
 pub struct Netlink {
@@ -262,6 +277,31 @@ impl Netlink {
             u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
         };
         Ok(Counts { received: word(0), sent: word(1), dropped: word(6) })
+    }
+
+    /// The description of a device. Unlike `/sys`, it is that of this network namespace.
+    ///
+    /// # Errors
+    /// `ENODEV`.
+    pub fn link(&self, device: u32) -> io::Result<Link> {
+        let mut ask = Message::new(libc::RTM_GETLINK, 1);
+        ask.put(&[0; 4]).put(&device.to_ne_bytes()).put(&[0; 8]);
+        let answers = self.list(ask)?;
+        let answer = answers.first().ok_or(io::ErrorKind::NotFound)?;
+        let kind = answer.get(2..4).and_then(|it| it.first_chunk()).copied().unwrap_or_default();
+        let mut link = Link { kind: u16::from_ne_bytes(kind), ..Link::default() };
+        for (kind, value) in attributes(answer.get(16..).unwrap_or_default()) {
+            let word = || value.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+            match kind {
+                libc::IFLA_ADDRESS => link.mac = value.to_vec(),
+                libc::IFLA_MTU => link.mtu = word(),
+                libc::IFLA_NUM_RX_QUEUES => link.queues_max = word(),
+                // IFLA_PARENT_DEV_NAME
+                56 => link.has_parent = true,
+                _ => {}
+            }
+        }
+        Ok(link)
     }
 
     /// Sends a request and waits for its acknowledgement.

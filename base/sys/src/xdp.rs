@@ -21,7 +21,7 @@ use self::ring::{Ring, RingKind};
 use crate::bpf::QueueTable;
 use crate::call::{check, set_option, uninterrupted};
 use crate::map::Mapping;
-use crate::netlink::index_of;
+use crate::netlink::{Netlink, index_of};
 
 pub use self::redirect::{Claim, Mode, Redirection};
 
@@ -88,23 +88,39 @@ impl Device {
     pub fn find(name: DeviceName) -> io::Result<Device> {
         let index = CString::new(name.as_str()).ok().and_then(|text| index_of(&text));
         let index = index.ok_or(io::ErrorKind::NotFound)?;
-        let folder = format!("/sys/class/net/{name}");
-        let read = |file: &str| std::fs::read_to_string(format!("{folder}/{file}"));
-        let number = |file: &str| read(file).ok().and_then(|text| text.trim().parse().ok());
+        let link = Netlink::open()?.link(index)?;
         // ARPHRD_ETHER
-        if number("type") != Some(1) {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        let mut mac = [0; 6];
-        for (byte, text) in mac.iter_mut().zip(read("address")?.trim().split(':')) {
-            *byte = u8::from_str_radix(text, 16).map_err(io::Error::other)?;
-        }
-        let is_queue = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b"rx-");
-        let queues = std::fs::read_dir(format!("{folder}/queues"))?.flatten();
-        let queues = queues.filter(|entry| is_queue(&entry.file_name())).count();
-        let is_virtual = !std::path::Path::new(&folder).join("device").exists();
-        Ok(Device { name, index, mac, mtu: number("mtu").unwrap_or(1500), queues, is_virtual })
+        let mac = link.mac.first_chunk().copied().filter(|_| link.kind == 1);
+        let mac = mac.ok_or(io::ErrorKind::InvalidData)?;
+        let queues = channels(name).unwrap_or(link.queues_max).max(1) as usize;
+        let is_virtual = !link.has_parent;
+        Ok(Device { name, index, mac, mtu: link.mtu as usize, queues, is_virtual })
     }
+}
+
+/// The receive queues in use (`ETHTOOL_GCHANNELS`), where the driver tells them.
+fn channels(name: DeviceName) -> Option<u32> {
+    // A struct ethtool_channels: the command, four maxima, then the counts of receive, send, other
+    // and combined queues.
+    let mut counts = [0_u32; 9];
+    counts[0] = 0x3c;
+    // A struct ifreq: the name, and a pointer in the union after it.
+    let mut request = [0_u64; 5];
+    let mut bytes = [0_u8; 16];
+    bytes[..usize::from(name.len)].copy_from_slice(name.as_str().as_bytes());
+    for (word, part) in request.iter_mut().zip(bytes.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*part);
+    }
+    request[2] = counts.as_mut_ptr() as u64;
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: no memory is passed.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) }).ok()?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: the request is as long as a struct ifreq; it points to counts that are writable for
+    // the length of a struct ethtool_channels.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), 0x8946, request.as_mut_ptr()) }).ok()?;
+    Some(counts[5] + counts[8]).filter(|count| *count > 0)
 }
 
 /// The part of a socket that both halves share.
