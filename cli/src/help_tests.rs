@@ -196,8 +196,8 @@ fn korean_help_is_korean_and_fits_80_columns() {
 /// Flags of other programs, and of those made with the library, that the documents mention.
 const FOREIGN: &str = "\
     --all --all-targets --bare --bin --binary --by-hand --check --define --doc --duration \
-    --example --features --git --headless --health-cmd --http2 --http2-prior-knowledge --init \
-    --io-threads --join --manifest-path --name --network --no-default-features --now --out \
+    --example --features --git --headless --health-cmd --http2 --http2-prior-knowledge --include \
+    --init --io-threads --join --manifest-path --name --network --no-default-features --now --out \
     --package --path --pre-vote --print --profile --protocol --read-only --release --rm --rps \
     --rtsp-transport --run-time --security-opt --sout --spawn-rate --standalone --state-file \
     --strip-components --test --unix-socket --users --variant --vus --webroot --workspace \

@@ -145,7 +145,7 @@ mod tests {
         let why = request(&["enjines"]).unwrap_err().to_string();
         assert!(
             why.contains(
-                "churn, echo, engines, http-json, idle, tasks, uring, web, durable, echo-rates"
+                "churn, echo, engines, http-json, http2, idle, tasks, uring, web, durable"
             ),
             "{why}"
         );
