@@ -35,7 +35,7 @@ def busy():
 
 def turn(holders, arm):
     """One server under load: CPU time of the server's side for a request in ns, and the share of soft interrupts."""
-    server = within(holders[0], ARMS[arm], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = within(holders[0], ARMS[arm], stdout=subprocess.DEVNULL, stderr=sys.stderr)
     try:
         time.sleep(0.7)
         host = OWN if "bypass" in arm or "xdp" in arm else ADDRESSES[0]
@@ -52,6 +52,7 @@ def turn(holders, arm):
     finally:
         server.terminate()
         server.wait()
+        time.sleep(0.5)  # The kernel takes a program off the interface a moment later.
 
 
 def interval(values):
