@@ -54,8 +54,8 @@ impl Talk {
         call.put(2 * self.asked - 1, out);
     }
 
-    /// Takes frames from the front of `ahead` up to the end of a reply, and appends what it
-    /// owes the server to `out`.
+    /// Takes frames from the front of `ahead` up to the end of a reply, and appends the answers
+    /// that they need to `out`.
     ///
     /// # Errors
     /// GOAWAY with a code, RST_STREAM, and bytes that are no frames.

@@ -1,10 +1,10 @@
 //! The table of trials, and how one of them is made.
 //!
 //! A trial is a row: section, name, the question, what it needs, the time that it may take, the
-//! act. The cases of HTTP stand in separate tables (`trials/http.rs` and `trials/http2.rs`) and
-//! become rows here. A finding that may come from noise of the machine is made again: it stands if
-//! two of three tries find it. After each act a new client must be served; if none is, that is a
-//! fault of this trial, and a server of ours is started again for the next.
+//! act. The cases of HTTP stand in separate tables (`trials/http.rs`, `trials/http2.rs`) and become
+//! rows here. A finding that may come from noise of the machine is made again: it stands if two of
+//! three tries find it. After each act a new client must be served; if none is, that is a fault of
+//! this trial, and a server of ours is started again for the next.
 
 mod capacity;
 mod cost;

@@ -39,7 +39,7 @@ const HTTPS: Protocol = Protocol {
     load: &["--insecure"],
     ..HTTP
 };
-/// A server that speaks HTTP/2 and no HTTP/1.1.
+/// A server that does not speak HTTP/1.1.
 const HTTP2: Protocol =
     Protocol { name: "HTTP/2 alone; of gRPC name a method", load: &["--http2"], ..HTTP };
 const REDIS: Protocol = Protocol {
