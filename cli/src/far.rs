@@ -5,6 +5,8 @@
 //! process per generator, which ends when its input ends, so a broken connection leaves no process
 //! behind.
 
+pub mod veth;
+
 use anyhow::{Context, Result, bail};
 use lab::command::{joined, split};
 use lab::far::{Far, installed};
@@ -29,6 +31,10 @@ pub struct Machines {
     /// The servers' address, as the generator reaches it [default: the one that ssh uses]
     #[arg(long, value_name = "ADDRESS", hide_short_help = true)]
     server_address: Option<IpAddr>,
+    /// Put the servers and the generator into two networks on this machine, joined by a pair of
+    /// veth devices (root; a server's interface is rhs)
+    #[arg(long, conflicts_with_all = ["load_from", "server_address"], hide_short_help = true)]
+    pub veth: bool,
 }
 
 /// Another machine, and perhaps the program there.
@@ -63,7 +69,9 @@ pub fn run() -> Result<ExitCode> {
 impl Machines {
     /// The flags that name the generator's machine again.
     pub fn words(&self) -> String {
-        let Some(SshHost { destination, program }) = &self.load_from else { return String::new() };
+        let Some(SshHost { destination, program }) = &self.load_from else {
+            return if self.veth { " --veth".to_owned() } else { String::new() };
+        };
         let from = format!(" --load-from {destination}{}", program.as_deref().unwrap_or_default());
         let at = self.server_address.iter().map(|at| format!(" --server-address {at}"));
         at.fold(from, |words, at| words + &at)
@@ -75,8 +83,13 @@ impl Machines {
     /// # Errors
     /// The machine cannot be reached, or cannot reach this one.
     pub fn far(&self) -> Result<Option<Arc<Far>>> {
-        let Some(host) = &self.load_from else { return Ok(None) };
         let room = room("roundhouse-far")?;
+        if self.veth {
+            let far = veth::reach(room.path())?;
+            info!("{}", far.network.words());
+            return Ok(Some(Arc::new(far)));
+        }
+        let Some(host) = &self.load_from else { return Ok(None) };
         let ssh = Ssh::open(host)?;
         let address = match self.server_address {
             Some(address) => address,

@@ -185,6 +185,9 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     let history = args.history.as_ref().map(|file| show::history(&outcome.run, file));
     let history = history.transpose()?.unwrap_or_default();
     let shown = show::conclude(&outcome.run, Some(&page), &history, args.json)?;
+    if args.machines.veth {
+        crate::far::veth::show(&outcome.run);
+    }
     let raw = args.out.join("report.jsonl");
     info!(
         "{:.0} s; the report is {}, the raw data {}",

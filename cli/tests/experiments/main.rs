@@ -10,6 +10,7 @@ mod museum;
 mod museum_parts;
 mod output;
 mod race;
+mod veth;
 
 /// Tests that compare times. `cargo xtask ci` runs no other suite next to them.
 mod quiet {

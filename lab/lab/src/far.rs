@@ -52,20 +52,28 @@ pub struct Network {
     pub floor_p50_ns: u64,
     /// 99 % of them are shorter (ns).
     pub floor_p99_ns: u64,
+    /// The generator is on this machine, in a network of its own, joined by a pair of veth devices.
+    #[serde(default)]
+    pub is_cable: bool,
 }
 
 impl Network {
     /// The network as a sentence.
     pub fn words(&self) -> String {
-        let Network { address, interface, generator, floor_p50_ns, floor_p99_ns } = self;
+        let Network { address, interface, generator, floor_p50_ns, floor_p99_ns, .. } = self;
+        let (half, rest) =
+            (stats::words::time(*floor_p50_ns as f64), stats::words::time(*floor_p99_ns as f64));
+        if self.is_cable {
+            return format!(
+                "the generator has a network of its own on this machine, joined by a pair of veth \
+                 devices; the servers listen at {address} ({interface}); an empty exchange over \
+                 TCP takes {half}, 1 % of them {rest} or more"
+            );
+        }
         format!(
             "the generator has a machine of its own ({}, {} cores, {}); the servers listen at \
              {address} ({interface}); an empty exchange over TCP takes {}, 1 % of them {} or more",
-            generator.cpu,
-            generator.cores,
-            generator.kernel,
-            stats::words::time(*floor_p50_ns as f64),
-            stats::words::time(*floor_p99_ns as f64)
+            generator.cpu, generator.cores, generator.kernel, half, rest
         )
     }
 }
@@ -119,6 +127,7 @@ impl Far {
             generator: machine,
             floor_p50_ns: at(50),
             floor_p99_ns: at(99),
+            is_cable: false,
         };
         Ok(far)
     }
