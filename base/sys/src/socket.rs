@@ -81,8 +81,8 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
-/// Takes a port of an address, which the machine need not have (`IP_FREEBIND`), and listens
-/// not: the kernel refuses connections, and no other server gets the port.
+/// Takes a port of an address, which the machine need not have (`IP_FREEBIND`), without
+/// listening: the kernel refuses connections, and no other server gets the port.
 ///
 /// # Errors
 /// Those of bind(2).

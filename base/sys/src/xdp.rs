@@ -225,12 +225,6 @@ impl AsFd for XdpSocket {
 }
 
 impl FrameReceiver {
-    /// Whether a frame has come.
-    #[must_use]
-    pub fn is_filled(&self) -> bool {
-        !self.came.is_empty()
-    }
-
     /// The next frame; the one before it goes back to the kernel.
     pub fn take(&mut self) -> Option<&[u8]> {
         if let Some(place) = self.lent.take() {

@@ -5,8 +5,8 @@
 //! HTTP/1.1 needs no other reader. The reply of such a service goes through a [`ReplyReader`],
 //! which gives HEADERS blocks and pieces of the body.
 //!
-//! Heads are encoded without the dynamic table: a name of
-//! the static table or a literal, so an encoder has no state that a peer could shrink.
+//! Heads are encoded without the dynamic table: a name of the static table or a literal, so an
+//! encoder has no state that a peer could shrink.
 //!
 //! A malformed request ends its stream ([`BadRequest`]); a frame or a block that another reader
 //! could take for something else ends the connection, with one of the [`Code`]s.

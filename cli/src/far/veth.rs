@@ -36,7 +36,7 @@ impl Drop for Holder {
     }
 }
 
-/// Moves this process into a network of its own, and reaches a generator in another.
+/// Moves this process into a new network, and reaches a generator in another.
 ///
 /// # Errors
 /// Rights or programs are missing.
@@ -56,7 +56,7 @@ pub fn reach(room: &Path) -> Result<Far> {
     Ok(far)
 }
 
-/// Starts a process in a network of its own.
+/// Starts a process in a new network.
 fn hold() -> Result<Holder> {
     let mut command = Command::new("unshare");
     command.args(["--net", "sleep", "infinity"]).stdin(Stdio::null());

@@ -1,58 +1,34 @@
 //! TCP in user space, on a cable of the kernel's between two networks: clients of others talk to
 //! it, and everything else on the interface goes to the kernel.
 
-use std::process::Command;
-
-use rustix::process::geteuid;
 use sys::signal::Signal;
 use testkit::{PATIENCE, Process, has, run, skip};
 
 use crate::BINARY;
-use crate::far::{HOLD, within};
+use crate::far::Cable;
 
 /// An address that the kernel of the server's network has, and one that it does not have.
 const KERNELS: &str = "10.99.8.1";
 const OWN: &str = "10.99.8.3";
 
-/// Two networks with a cable between them: of the server, and of the clients.
-struct Cable([Process; 2]);
+/// The networks of the server and of the clients.
+struct Site(Cable);
 
-impl Cable {
+impl Site {
     /// `None` where this machine cannot have one; the reason is shown.
-    fn new() -> Option<Cable> {
-        let is_able = geteuid().is_root() && has("ip") && has("curl");
-        if !is_able || sys::xdp::lack().is_some() {
+    fn new() -> Option<Site> {
+        if !has("ip") || !has("curl") || sys::xdp::lack().is_some() {
             skip("AF_XDP");
             return None;
         }
-        let hold = || Process::start(Command::new("unshare").args(["--net", "sh", "-c", HOLD]));
-        let holders = [hold(), hold()];
-        if !holders.iter().all(|it| it.next_line(PATIENCE).as_deref() == Some("ready")) {
-            skip("a separate network");
-            return None;
-        }
-        let [a, b] = holders.each_ref().map(|it| it.pid().to_string());
-        let cable = ["link", "add", "byps", "netns", &a, "type", "veth", "peer", "name", "bypc"];
-        run(Command::new("ip").args(cable).args(["netns", &b])).success();
-        for (pid, device, address) in [(&a, "byps", KERNELS), (&b, "bypc", "10.99.8.2")] {
-            let script = format!(
-                "ip addr add {address}/24 dev {device} && ip link set {device} up && \
-                 ip link set lo up"
-            );
-            run(&mut within(pid, &["sh", "-c", &script])).success();
-        }
-        Some(Cable(holders))
-    }
-
-    fn command(&self, side: usize, words: &[&str]) -> Command {
-        within(&self.0[side].pid().to_string(), words)
+        Cable::new(["byps", "bypc"], [KERNELS, "10.99.8.2"]).map(Site)
     }
 
     /// A server with these flags, when it is ready.
     fn serve(&self, flags: &str) -> Process {
         let words = format!("{BINARY} serve http --demo {flags}");
         let words: Vec<&str> = words.split(' ').collect();
-        let server = Process::start(&mut self.command(0, &words));
+        let server = Process::start(&mut self.0.command(0, &words));
         assert!(server.next_line(PATIENCE).is_some(), "it is ready: {}", server.err());
         server
     }
@@ -61,27 +37,27 @@ impl Cable {
     #[track_caller]
     fn fetch(&self, url: &str) -> String {
         let words = ["curl", "-sS", "-m", "10", "-o", "/dev/null", "-w", "%{size_download}", url];
-        run(&mut self.command(1, &words)).success().out
+        run(&mut self.0.command(1, &words)).success().out
     }
 }
 
 #[test]
 fn clients_of_others_talk_to_it_and_other_ports_are_the_kernels() {
-    let Some(cable) = Cable::new() else { return };
-    let kernels = cable.serve(&format!("--host {KERNELS} --port 8081"));
+    let Some(site) = Site::new() else { return };
+    let kernels = site.serve(&format!("--host {KERNELS} --port 8081"));
     for host in [OWN, KERNELS] {
         let flags = format!("--engine bypass --interface byps --host {host} --port 8080");
-        let mut server = cable.serve(&flags);
+        let mut server = site.serve(&flags);
         for _ in 0..3 {
-            assert_eq!(cable.fetch(&format!("http://{host}:8080/")), "2", "{}", server.err());
+            assert_eq!(site.fetch(&format!("http://{host}:8080/")), "2", "{}", server.err());
         }
         // The reply of this page is larger than the buffers of a connection.
         let [ours, wanted] = [(host, 8080), (KERNELS, 8081)]
-            .map(|(host, port)| cable.fetch(&format!("http://{host}:{port}/dynamic?rows=2000")));
+            .map(|(host, port)| site.fetch(&format!("http://{host}:{port}/dynamic?rows=2000")));
         assert!(ours == wanted && ours.len() > 4, "{ours} of {wanted} bytes");
-        assert_eq!(cable.fetch(&format!("http://{KERNELS}:8081/")), "2", "the kernel's");
+        assert_eq!(site.fetch(&format!("http://{KERNELS}:8081/")), "2", "the kernel's");
         let other = ["curl", "-s", "-m", "5", &format!("http://{KERNELS}:8082/")];
-        assert_eq!(run(&mut cable.command(1, &other)).code, Some(7), "refused by the kernel");
+        assert_eq!(run(&mut site.0.command(1, &other)).code, Some(7), "refused by the kernel");
         if host == OWN {
             server.signal(Signal::TERM);
             let ended = server.end(PATIENCE);
@@ -89,7 +65,7 @@ fn clients_of_others_talk_to_it_and_other_ports_are_the_kernels() {
         } else {
             server.kill();
         }
-        let show = run(&mut cable.command(0, &["ip", "link", "show", "byps"])).success().out;
+        let show = run(&mut site.0.command(0, &["ip", "link", "show", "byps"])).success().out;
         assert!(!show.contains("xdp"), "a program stays: {show}");
     }
     drop(kernels);
@@ -97,11 +73,11 @@ fn clients_of_others_talk_to_it_and_other_ports_are_the_kernels() {
 
 #[test]
 fn what_it_cannot_do_is_refused_by_name() {
-    let Some(cable) = Cable::new() else { return };
+    let Some(site) = Site::new() else { return };
     let check = |flags: &str, wanted: &str| {
         let words = format!("{BINARY} serve http --demo --engine bypass --port 8080 {flags}");
         let words: Vec<&str> = words.split(' ').collect();
-        let ended = run(&mut cable.command(0, &words));
+        let ended = run(&mut site.0.command(0, &words));
         assert!(ended.code != Some(0) && ended.err.contains(wanted), "{flags}: {ended:?}");
     };
     let host = format!("--host {OWN}");

@@ -14,9 +14,49 @@ const ADDRESSES: [&str; 2] = ["10.99.7.1", "10.99.7.2"];
 const PORT: &str = "2222";
 const SSHD: &str = "/usr/sbin/sshd";
 
+/// Two networks, joined by a cable.
+pub struct Cable([Process; 2]);
+
+impl Cable {
+    /// The ends of the cable have these names and addresses. `None` where this machine cannot hold
+    /// such networks; the reason is shown.
+    pub fn new(devices: [&str; 2], addresses: [&str; 2]) -> Option<Cable> {
+        let hold = || Process::start(Command::new("unshare").args(["--net", "sh", "-c", HOLD]));
+        let cable = Cable([hold(), hold()]);
+        let is_held = |it: &Process| it.next_line(PATIENCE).as_deref() == Some("ready");
+        if !geteuid().is_root() || !cable.0.iter().all(is_held) {
+            skip("a separate network");
+            return None;
+        }
+        let [a, b] = cable.0.each_ref().map(|it| it.pid().to_string());
+        let ([near, far], words) = (devices, ["link", "add"]);
+        let ends = [near, "netns", &a, "type", "veth", "peer", "name", far, "netns", &b];
+        run(Command::new("ip").args(words).args(ends)).success();
+        for (side, (device, address)) in devices.into_iter().zip(addresses).enumerate() {
+            let script = format!(
+                "ip link set lo up && ip addr add {address}/24 dev {device} && \
+                 ip link set {device} up"
+            );
+            run(&mut cable.command(side, &["sh", "-c", &script])).success();
+        }
+        Some(cable)
+    }
+
+    /// A program in one of the networks.
+    pub fn command(&self, side: usize, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        let pid = self.0[side].pid().to_string();
+        command.args(["--target", &pid, "--net"]).args(words);
+        command
+    }
+}
+
+/// Makes a network and holds it.
+const HOLD: &str = "echo ready && exec sleep 600";
+
 /// Two networks, an sshd in the second.
 struct Pair {
-    holders: [Process; 2],
+    cable: Cable,
     _sshd: Process,
     ssh: String,
 }
@@ -28,48 +68,26 @@ impl Pair {
             skip("sshd");
             return None;
         }
-        let hold = || Process::start(Command::new("unshare").args(["--net", "sh", "-c", HOLD]));
-        let holders = [hold(), hold()];
-        let is_held = |it: &Process| it.next_line(PATIENCE).as_deref() == Some("ready");
-        if !geteuid().is_root() || !holders.iter().all(is_held) {
-            skip("a separate network");
-            return None;
-        }
-        let [a, b] = holders.each_ref().map(|it| it.pid().to_string());
-        let cable = ["link", "add", "rha", "netns", &a, "type", "veth", "peer", "name", "rhb"];
-        run(Command::new("ip").args(cable).args(["netns", &b])).success();
-        for (pid, device, address) in [(&a, "rha", ADDRESSES[0]), (&b, "rhb", ADDRESSES[1])] {
-            let script = format!(
-                "ip link set lo up && ip addr add {address}/24 dev {device} && \
-                 ip link set {device} up && \
-                 {{ tc qdisc add dev {device} root tbf rate 2gbit burst 256kb latency 20ms || :; }}"
+        let devices = ["rha", "rhb"];
+        let cable = Cable::new(devices, ADDRESSES)?;
+        for (side, device) in devices.into_iter().enumerate() {
+            let slow = format!(
+                "tc qdisc add dev {device} root tbf rate 2gbit burst 256kb latency 20ms || :"
             );
-            run(&mut within(pid, &["sh", "-c", &script])).success();
+            run(&mut cable.command(side, &["sh", "-c", &slow])).success();
         }
         let (ssh, config) = keys(folder);
-        let mut sshd = within(&b, &[SSHD, "-D", "-e", "-f", &config]);
-        let sshd = Process::start(&mut sshd);
+        let sshd = Process::start(&mut cable.command(1, &[SSHD, "-D", "-e", "-f", &config]));
         eventually("sshd to listen", PATIENCE, || sshd.err().contains("Server listening"));
-        Some(Pair { holders, _sshd: sshd, ssh })
+        Some(Pair { cable, _sshd: sshd, ssh })
     }
 
     /// The program with these words, on the first machine.
     fn command(&self, room: &Room, words: &[&str]) -> Command {
-        let program = [&[BINARY], words].concat();
-        let mut command = within(&self.holders[0].pid().to_string(), &program);
+        let mut command = self.cable.command(0, &[&[BINARY], words].concat());
         command.current_dir(room.path()).env("ROUNDHOUSE_SSH", &self.ssh);
         command
     }
-}
-
-/// Makes a network and holds it.
-pub const HOLD: &str = "echo ready && exec sleep 600";
-
-/// A program in the network of a process.
-pub fn within(pid: &str, words: &[&str]) -> Command {
-    let mut command = Command::new("nsenter");
-    command.args(["--target", pid, "--net"]).args(words);
-    command
 }
 
 /// Keys for both sides: the words of ssh, and the configuration of sshd.

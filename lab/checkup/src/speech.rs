@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A method that no service of gRPC has: its call is refused with a status of gRPC.
 const NO_METHOD: &str = "/roundhouse.Checkup/Ask";
-const BY_CALL: &str = "gRPC, by calls of a method that it lacks; name one of its own as \
+const BY_CALL: &str = "gRPC, by calls of a method that it lacks; name one that it has as \
                        grpc://{address}/PACKAGE.SERVICE/METHOD";
 
 /// A protocol, as far as the trials depend on it.

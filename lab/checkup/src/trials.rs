@@ -119,7 +119,7 @@ trials! {
     ROBUST "leaks" WordsAndProcess 3.0 true life::leaks, "what 300 clients leave behind";
     ROBUST "sigterm" Command 3.0 true life::sigterm, "SIGTERM under load";
     ROBUST "kill" Command 2.0 false life::kill, "SIGKILL and a restart on its port";
-    PROTOCOL "h2-preface" Http2 0.5 false http2::preface, "a preface that is none";
+    PROTOCOL "h2-preface" Http2 0.5 false http2::preface, "a wrong preface";
     PROTOCOL "old-tls" Tls 1.0 false tls::versions, "TLS 1.0 and 1.1 are asked for";
     PROTOCOL "tls-resumption" Tls 1.0 false tls::resumption, "clients come back with a session";
 }

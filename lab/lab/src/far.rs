@@ -52,7 +52,7 @@ pub struct Network {
     pub floor_p50_ns: u64,
     /// 99 % of them are shorter (ns).
     pub floor_p99_ns: u64,
-    /// The generator is on this machine, in a network of its own, joined by a pair of veth devices.
+    /// The generator is on this machine, in a separate network, joined by a pair of veth devices.
     #[serde(default)]
     pub is_cable: bool,
 }
@@ -65,7 +65,7 @@ impl Network {
             (stats::words::time(*floor_p50_ns as f64), stats::words::time(*floor_p99_ns as f64));
         if self.is_cable {
             return format!(
-                "the generator has a network of its own on this machine, joined by a pair of veth \
+                "the generator is in a separate network on this machine, joined by a pair of veth \
                  devices; the servers listen at {address} ({interface}); an empty exchange over \
                  TCP takes {half}, 1 % of them {rest} or more"
             );

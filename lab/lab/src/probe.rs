@@ -41,7 +41,7 @@ const HTTPS: Protocol = Protocol {
 };
 /// A server that does not speak HTTP/1.1.
 const HTTP2: Protocol =
-    Protocol { name: "HTTP/2 alone; of gRPC name a method", load: &["--http2"], ..HTTP };
+    Protocol { name: "HTTP/2 alone; for gRPC name a method", load: &["--http2"], ..HTTP };
 const REDIS: Protocol = Protocol {
     name: "redis, by PING",
     target: "line://{address}",

@@ -217,7 +217,7 @@ struct Code {
     symbols: [u16; 257],
 }
 
-const CODE: Code = {
+static CODE: Code = {
     let (firsts, places, ends) = ([0; LONGEST + 1], [0; LONGEST + 1], [0; LONGEST + 1]);
     let mut code = Code { firsts, places, ends, symbols: [0; 257] };
     let (mut len, mut next, mut place) = (SHORTEST, 0, 0);
@@ -242,7 +242,6 @@ const CODE: Code = {
 
 /// Appends the text of a coded string.
 fn huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
-    static TABLES: Code = CODE;
     let mut bytes = bytes.iter();
     // The next bits, from the upper end, and their number.
     let (mut held, mut count) = (0_u64, 0);
@@ -256,10 +255,10 @@ fn huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
         // Ones follow, as in a padding.
         let bits = held | (u64::MAX >> count);
         let window = bits >> 32;
-        let fits = |len: &usize| window < TABLES.ends[*len];
+        let fits = |len: &usize| window < CODE.ends[*len];
         let len = (SHORTEST..=LONGEST).find(fits).unwrap_or(LONGEST);
-        let place = (window >> (32 - len)) - TABLES.firsts[len];
-        let symbol = TABLES.symbols[TABLES.places[len] + place as usize];
+        let place = (window >> (32 - len)) - CODE.firsts[len];
+        let symbol = CODE.symbols[CODE.places[len] + place as usize];
         if len > count || symbol == EOS {
             // Less than a byte of padding, all ones.
             return if count < 8 && bits == u64::MAX { Ok(()) } else { Err(BadBlock) };

@@ -249,7 +249,7 @@ impl Conduct {
     }
 }
 
-/// Sends the bytes of a case and watches what comes. `None` as bytes: a preface that is none.
+/// Sends the bytes of a case and watches what comes. `None` as bytes: a wrong preface.
 fn watched(stand: &Stand, bytes: Option<fn(&Place<'_>) -> Vec<u8>>) -> std::io::Result<Conduct> {
     let call = stand.speech.call.clone().unwrap_or_default();
     let (mut client, mut conduct) = (stand.dial()?, Conduct::default());
@@ -308,7 +308,7 @@ pub(super) fn run(case: &Case, stand: &mut Stand) -> Result<Finding, String> {
     })
 }
 
-/// A preface that is none. A server that speaks HTTP/1.1 too may refuse it in that.
+/// A wrong preface. A server that speaks HTTP/1.1 too may refuse it in that.
 pub(super) fn preface(stand: &mut Stand) -> Result<Finding, String> {
     let conduct = watched(stand, None);
     let conduct = conduct.map_err(|why| format!("the case cannot be tried: {why}"))?;

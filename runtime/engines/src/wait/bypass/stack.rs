@@ -1,7 +1,7 @@
 //! All connections of one queue: TCP of smoltcp, one packet and one connection at a time.
 //!
 //! smoltcp looks for the connection of a packet, and for the one that must send, by walking through
-//! a set of sockets. Here each connection has a set of its own: the stack finds it by its peer, in
+//! a set of sockets. Here each connection has its own set: the stack finds it by its peer, in
 //! constant time, and calls smoltcp with this set alone. A connection is looked at when a segment
 //! came for it, its session did something, or its time has come ([`Deadlines`]); idle ones cost
 //! memory only.
