@@ -12,6 +12,7 @@ use super::checkout::Checkouts;
 use super::{Conduct, Foreign, conduct, usage};
 use crate::attach;
 use anyhow::{Context, Result, anyhow, bail};
+use checkup::Spoken;
 use lab::command::split;
 use lab::draft::Adjustments;
 use lab::file::PlanFile;
@@ -372,8 +373,29 @@ pub(super) fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Pr
     drop(started);
     let server = server.map_err(|why| anyhow!(why))?;
     let found = probe::protocol(&server.address).map_err(|why| anyhow!(why));
+    let found = found.and_then(|found| newer(&arm.name, &server.address, found));
     server.process.stop(PATIENCE);
     found
+}
+
+/// The protocol, asked more closely where it may be HTTP/2 alone.
+fn newer(name: &str, address: &str, found: Protocol) -> Result<Protocol> {
+    if !found.target.starts_with("https") && !found.load.contains(&"--http2") {
+        return Ok(found);
+    }
+    let spoken = checkup::spoken(sys::resolve::server(address)?).map_err(|why| anyhow!(why))?;
+    match spoken {
+        Spoken::Grpc => bail!(
+            "{name} speaks gRPC alone: name a method, such as \
+             grpc://{{address}}/PACKAGE.SERVICE/METHOD, and its message by --load '--body-file FILE'"
+        ),
+        Spoken::Http2 if found.target.starts_with("https") => Ok(Protocol {
+            name: "HTTP/2 alone, by ALPN; its certificate is not checked",
+            load: &["--insecure", "--http2"],
+            ..found
+        }),
+        Spoken::Http1 | Spoken::Http2 => Ok(found),
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use load::Slo;
 
 pub use trials::names;
 
+use speech::Speech;
 use stand::Stand;
 
 /// The time after the limit in which a trial may still end by itself.
@@ -53,6 +54,31 @@ pub struct Subject {
     pub request: Option<String>,
     /// HTTP/2 is spoken with a server that speaks HTTP/1.1 too.
     pub http2: bool,
+}
+
+/// The protocol of a server of TLS or HTTP/2, found out by asking it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// HTTP/1.1, or nothing that is known.
+    Http1,
+    /// HTTP/2 alone.
+    Http2,
+    /// gRPC alone: pages are refused, and calls get a status.
+    Grpc,
+}
+
+/// Asks the server at `address`, over TLS if it speaks that.
+///
+/// # Errors
+/// The request, and the bytes that came back in place of a reply.
+pub fn spoken(address: std::net::SocketAddr) -> Result<Spoken, String> {
+    let speech = Speech::of(&Subject::default(), address)?;
+    let is_grpc = speech.target.as_ref().is_some_and(|target| target.is_grpc);
+    Ok(match speech.kind {
+        speech::Kind::Http2 if is_grpc => Spoken::Grpc,
+        speech::Kind::Http2 => Spoken::Http2,
+        _ => Spoken::Http1,
+    })
 }
 
 /// The extent of a check-up.

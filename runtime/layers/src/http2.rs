@@ -11,6 +11,11 @@
 //! window grows by as much. A reply that the peer's windows have no room for stays in the output of
 //! its stream, which is small ([`STREAM_OUTPUT`]), and the inner service waits.
 //!
+//! A request is answered as soon as its head is there. Most replies are short and complete at once:
+//! their streams end before the next frame is read, and their session has the next stream, as on a
+//! connection of HTTP/1.1 that stays open. Streams whose replies are longer take turns, a frame at
+//! a time.
+//!
 //! Everything that a peer can make the server hold or do is bounded: streams at once, heads, bodies
 //! that wait, resets, frames without progress, and the time that a reply waits for a window. Beyond
 //! that the connection ends with GOAWAY.

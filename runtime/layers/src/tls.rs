@@ -272,7 +272,7 @@ impl<S: Service> Talk<S> {
             put(&mut self.tls, out);
             return Step::close(used);
         }
-        conn.reclaim(&mut Buffers::new(0));
+        conn.reclaim_spare();
         let then = if read { Then::Read } else { Then::Pause };
         Step { used, then, wake }
     }
@@ -299,7 +299,7 @@ fn take<S: Service>(
             // The peer has sent `close_notify`.
             Ok([]) => *ended = true,
             Ok(opened) => {
-                conn.lend(&mut Buffers::new(0));
+                conn.lend_spare();
                 conn.feed(inner, cx, opened);
                 let len = opened.len();
                 tls.reader().consume(len);

@@ -206,7 +206,7 @@ impl<S: Service> Talk<S> {
                 if self.kind == MessageKind::Text && !message.ends_with(b"\n") {
                     message.push(b'\n');
                 }
-                self.conn.lend(&mut Buffers::new(0));
+                self.conn.lend_spare();
                 self.conn.feed(inner, cx, &message);
             }
             Incoming::Ping(payload) => put_frame(Opcode::Pong, &payload, out.bytes()),
@@ -249,7 +249,7 @@ impl<S: Service> Talk<S> {
             put_close(code, why, out.bytes());
             return Step::close(used);
         }
-        self.conn.reclaim(&mut Buffers::new(0));
+        self.conn.reclaim_spare();
         let then = if read { Then::Read } else { Then::Pause };
         Step { used, then, wake }
     }

@@ -5,7 +5,7 @@ use ::layers::http2::{Http2, STREAMS_MAX, WINDOW_PATIENCE};
 use ::sim::{Faults, Talk};
 use memory::Region;
 use roundhouse::prelude::*;
-use seam::{Conn, Instant};
+use seam::{Conn, Event, Instant, Out, Peer, Service, Step};
 use wire::http2::{
     Code, FRAME_MAX, Kind, PREFACE, Setting, flag, next, put_field, put_frame, put_head, put_reset,
     put_settings, put_window_update,
@@ -134,9 +134,9 @@ fn replies(bytes: &[u8]) -> Vec<String> {
 }
 
 /// A connection on which a client talks and listens in turn.
-struct Line<'a>(Talk<'a, Http2<Routed>>);
+struct Line<'a, S: Service>(Talk<'a, S>);
 
-impl Line<'_> {
+impl<S: Service> Line<'_, S> {
     fn say(&mut self, bytes: &[u8]) -> Vec<String> {
         self.0.quietly(|conn, service, cx| conn.feed(service, cx, bytes));
         self.listen()
@@ -166,7 +166,7 @@ impl Line<'_> {
     }
 }
 
-fn line<'a>(service: &'a Http2<Routed>, state: &'a Region<()>) -> Line<'a> {
+fn line<'a, S: Service>(service: &'a S, state: &'a S::State) -> Line<'a, S> {
     let mut line = Line(Talk::new(service, state));
     assert!(line.say(&said(&[])).is_empty());
     line
@@ -357,9 +357,10 @@ fn a_violation_ends_its_stream_or_the_connection() {
     check(&[frame(Kind::WindowUpdate, 0, 0, &[0; 4])], &away(0, Code::Protocol));
     check(&[frame(Kind::WindowUpdate, 0, 0, &[127, 255, 255, 255])], &away(0, Code::FlowControl));
     check(&[vec![0, 64, 1, 0, 0, 0, 0, 0, 1]], &away(0, Code::FrameSize));
-    check(&[open.clone(), body(1)], &reset(1, Code::StreamClosed));
+    check(&[open.clone(), body(1)], &away(1, Code::StreamClosed));
     check(&[get(3, "/"), get(1, "/")], &away(3, Code::StreamClosed));
     // A stream.
+    check(&[get(1, "/slow/5"), body(1)], &reset(1, Code::StreamClosed));
     let wrong = |more: &[(&str, &str)]| post(1, more, &[]);
     check(&[wrong(&[("connection", "close")])], &reset(1, Code::Protocol));
     check(&[wrong(&[("Big", "a")])], &reset(1, Code::Protocol));
@@ -427,6 +428,12 @@ fn floods_end_the_connection() {
         out
     };
     check("rapid resets", &rapid, 300);
+    let late = |at: u32| {
+        let mut out = get(2 * at + 1, "/todo/1");
+        put_reset(2 * at + 1, Code::Cancel, &mut out);
+        out
+    };
+    check("resets of what is answered at once", &late, 300);
     let made = |at: u32| post(2 * at + 1, &[("Big", "a")], &[]);
     check("requests that the server resets", &made, 300);
     let continued = |at: u32| match at {
@@ -450,6 +457,55 @@ fn answered_requests_pay_for_those_that_were_left() {
         line.say(&both);
         assert!(!line.is_closed(), "after {at}");
     }
+}
+
+/// Replies with the number of the request on its session; the third is the last, and nothing may
+/// come for [`QUIET`].
+struct Numbers;
+
+const QUIET: Duration = Duration::from_secs(1);
+
+impl Service for Numbers {
+    type State = ();
+    type Session = u8;
+    type Job = ();
+    type Outcome = ();
+
+    fn open(&self, _: &Cx<'_, ()>, _: Peer, _: &mut Out) -> u8 {
+        0
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, ()>,
+        count: &mut u8,
+        event: Event<'_, ()>,
+        out: &mut Out,
+    ) -> Step<()> {
+        let Event::Bytes(input) = event else { return Step::close(0) };
+        *count += 1;
+        let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{count}");
+        out.bytes().extend_from_slice(reply.as_bytes());
+        match *count {
+            3 => Step::close(input.len()),
+            _ => Step::read(input.len()).wake_at(cx.now + QUIET),
+        }
+    }
+
+    fn work(&self, (): &(), (): ()) {}
+}
+
+#[test]
+fn a_session_has_one_stream_after_another_as_on_a_connection_that_stays() {
+    let service = Http2::new(Numbers);
+    let mut line = line(&service, &());
+    let asked: Vec<u8> = (0..5).flat_map(|at| get(2 * at + 1, "/")).collect();
+    let mut said = line.say(&asked);
+    line.0.now = Instant::ZERO + QUIET;
+    said.extend(line.say(&get(11, "/")));
+    said.retain(|line| line.ends_with("`."));
+    let wanted = ["1 `1`.", "3 `2`.", "5 `3`.", "7 `1`.", "9 `2`.", "11 `1`."];
+    assert_eq!(said, wanted, "closed by the service after three, and late at last");
 }
 
 #[test]

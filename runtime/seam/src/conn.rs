@@ -408,6 +408,18 @@ impl<T, J> Conn<T, J> {
         self.out.lend(buffers);
     }
 
+    /// Lends the session a spare buffer of this thread, for a service around another one.
+    #[inline]
+    pub fn lend_spare(&mut self) {
+        Buffers::of_thread(|buffers| self.lend(buffers));
+    }
+
+    /// Takes back for this thread what [`Conn::lend_spare`] has lent.
+    #[inline]
+    pub fn reclaim_spare(&mut self) {
+        Buffers::of_thread(|buffers| self.reclaim(buffers));
+    }
+
     /// Takes back the buffers that an idle session does not need.
     #[inline]
     pub fn reclaim(&mut self, buffers: &mut Buffers) {

@@ -11,6 +11,7 @@
 //! that the engine lends ([`Out::lend`]) and takes back ([`Out::reclaim`]). An idle session owns no
 //! memory for output.
 
+use core::cell::RefCell;
 use core::ops::Range;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -353,7 +354,20 @@ pub struct Buffers {
     spare_max: usize,
 }
 
+thread_local! {
+    static OF_THREAD: RefCell<Buffers> =
+        const { RefCell::new(Buffers { spare: Vec::new(), spare_max: Buffers::THREAD_MAX }) };
+}
+
 impl Buffers {
+    /// Buffers that a thread keeps for services around another one: TLS and HTTP/2 in it.
+    const THREAD_MAX: usize = 2;
+
+    /// Gives `act` the spare buffers of this thread.
+    pub(crate) fn of_thread<T>(act: impl FnOnce(&mut Buffers) -> T) -> T {
+        OF_THREAD.with_borrow_mut(act)
+    }
+
     /// The initial capacity of a new buffer, in bytes: a batch of short replies.
     const FRESH: usize = 4 * 1024;
     /// A buffer that grew beyond this, in bytes, is freed instead of kept.

@@ -108,13 +108,13 @@ fn replies(rng: &mut Rng, at: &str) {
     let mut reader = ReplyReader::new(false);
     let (mut from, mut seen, mut read, mut framed) = (0, 0, Vec::new(), Vec::new());
     while !reader.is_over() {
-        let room = rng.below(60);
-        let Some((piece, used)) = reader.next(&reply[from..seen], room) else {
+        let (room, mut block) = (rng.below(60), Vec::new());
+        let Some((piece, used)) = reader.next(&reply[from..seen], room, &mut block) else {
             panic!("{at}: a reply was refused")
         };
         from += used;
         match piece {
-            ReplyPiece::Head { block, is_last } => {
+            ReplyPiece::Head { is_last } => {
                 assert!(block.starts_with(&wanted), "{at}");
                 put_head(1, is_last, &block, &mut framed);
             }

@@ -52,13 +52,30 @@ static STATIC: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     FIELDS.split('|').map(|row| row.split_once('=').unwrap_or((row, ""))).collect()
 });
 
+/// The index of `set-cookie` in the static table.
+pub const SET_COOKIE: usize = 55;
+/// The longest name of the static table, in bytes.
+const NAME_MAX: usize = 27;
+
+/// The names of the static table with their first index, by length.
+static NAMES: LazyLock<[Vec<(&str, usize)>; NAME_MAX + 1]> = LazyLock::new(|| {
+    std::array::from_fn(|len| {
+        let mut names: Vec<_> = STATIC.iter().map(|(name, _)| *name).zip(1..).collect();
+        names.dedup_by_key(|(name, _)| *name);
+        names.retain(|(name, _)| name.len() == len);
+        names
+    })
+});
+
 /// A block that cannot be decoded: the table is lost, and with it the connection (section 2.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock;
 
-/// The index of a name in the static table; 0 without one.
+/// The index of a name in the static table, in capital or small letters; 0 without one.
 pub fn static_index(name: &[u8]) -> usize {
-    STATIC.iter().position(|(known, _)| known.as_bytes() == name).map_or(0, |at| at + 1)
+    let names = NAMES.get(name.len()).map_or(&[][..], Vec::as_slice);
+    let found = names.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
+    found.map_or(0, |(_, index)| *index)
 }
 
 /// Appends an integer after the bits `above` its prefix (section 5.1).

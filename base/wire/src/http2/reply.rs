@@ -1,10 +1,17 @@
 //! Replies: from HTTP/1.1 to HEADERS and DATA.
 
-use super::hpack::{put_integer, static_index};
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::hpack::{SET_COOKIE, put_integer, static_index};
 use crate::http::Chunked;
 
 /// The longest head of a reply, in bytes: our own services write it.
 const HEAD_MAX: usize = 64 * 1024;
+
+/// The end of a head.
+const END: &[u8] = b"\r\n\r\n";
 
 /// Statuses of the static table, from index 8.
 const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
@@ -14,11 +21,9 @@ const STATUSES: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
 pub enum ReplyPiece<'a> {
     /// Nothing that leaves: framing, or a part of a head.
     Nothing,
-    /// The block of a head. `is_last`: no body follows. A head of 1xx is not the last one.
+    /// A head, whose HPACK block was appended. A head of 1xx is not the last one.
     Head {
-        /// The HPACK block.
-        block: Vec<u8>,
-        /// The reply ends with it.
+        /// The reply ends with it: no body follows.
         is_last: bool,
     },
     /// Bytes of the body.
@@ -44,7 +49,7 @@ enum State {
 #[derive(Debug)]
 pub struct ReplyReader {
     state: State,
-    /// The head so far.
+    /// The head so far, if it comes in several pieces.
     head: Vec<u8>,
     /// The request was HEAD.
     is_head: bool,
@@ -69,10 +74,16 @@ impl ReplyReader {
     }
 
     /// Reads the front of `bytes`: the piece, and how many bytes it used. At most `room` bytes of a
-    /// body; with no room only what is no body. `None`: these bytes are no reply.
-    pub fn next<'a>(&mut self, bytes: &'a [u8], room: usize) -> Option<(ReplyPiece<'a>, usize)> {
+    /// body; with no room only what is no body. The block of a head is appended to `block`. `None`:
+    /// these bytes are no reply.
+    pub fn next<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        room: usize,
+        block: &mut Vec<u8>,
+    ) -> Option<(ReplyPiece<'a>, usize)> {
         match &mut self.state {
-            State::Head => self.read_head(bytes),
+            State::Head => self.read_head(bytes, block),
             State::Length(left) => {
                 let len = room.min(bytes.len()).min(usize::try_from(*left).unwrap_or(usize::MAX));
                 if len == 0 {
@@ -117,57 +128,78 @@ impl ReplyReader {
         }
     }
 
-    fn read_head<'a>(&mut self, bytes: &'a [u8]) -> Option<(ReplyPiece<'a>, usize)> {
+    fn read_head<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        block: &mut Vec<u8>,
+    ) -> Option<(ReplyPiece<'a>, usize)> {
         let before = self.head.len();
-        self.head.extend_from_slice(&bytes[..bytes.len().min(HEAD_MAX - before.min(HEAD_MAX))]);
-        let from = before.saturating_sub(3);
-        let Some(at) = memchr::memmem::find(&self.head[from..], b"\r\n\r\n") else {
-            let used = self.head.len() - before;
-            return (self.head.len() < HEAD_MAX).then_some((ReplyPiece::Nothing, used));
+        let fresh = &bytes[..bytes.len().min(HEAD_MAX - before)];
+        let whole = match before {
+            0 => head_len(fresh).map(|len| (&fresh[..len], len)),
+            _ => {
+                self.head.extend_from_slice(fresh);
+                let from = before.saturating_sub(END.len() - 1);
+                head_len(&self.head[from..])
+                    .map(|len| (&self.head[..from + len], from + len - before))
+            }
         };
-        let len = from + at + 4;
-        let head = std::mem::take(&mut self.head);
-        let (block, state) = translate(&head[..len], self.is_head)?;
-        self.state = state;
-        let is_last = self.state == State::Over;
-        Some((ReplyPiece::Head { block, is_last }, len - before))
+        let Some((head, used)) = whole else {
+            if before == 0 {
+                self.head.extend_from_slice(fresh);
+            }
+            let is_short = self.head.len() < HEAD_MAX;
+            return is_short.then_some((ReplyPiece::Nothing, fresh.len()));
+        };
+        self.state = translate(head, self.is_head, block)?;
+        self.head.clear();
+        Some((ReplyPiece::Head { is_last: self.state == State::Over }, used))
     }
 }
 
-/// The block of a head, and what follows it.
-fn translate(head: &[u8], is_head: bool) -> Option<(Vec<u8>, State)> {
-    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+/// The length of the head at the front of `bytes`, with its empty line.
+fn head_len(bytes: &[u8]) -> Option<usize> {
+    static FINDER: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(END));
+    FINDER.find(bytes).map(|at| at + END.len())
+}
+
+/// Appends the block of a head; returns what follows it.
+fn translate(head: &[u8], is_head: bool, block: &mut Vec<u8>) -> Option<State> {
+    let mut from = 0;
+    let mut lines = memchr::memchr_iter(b'\n', head).map(|at| {
+        let line = &head[from..at];
+        from = at + 1;
+        line.trim_ascii_end()
+    });
     let status = lines.next()?.split(|&byte| byte == b' ').nth(1)?;
     let status: u16 = str::from_utf8(status).ok()?.parse().ok()?;
-    let mut block = Vec::with_capacity(head.len());
-    put_status(status, &mut block);
+    put_status(status, block);
     let mut state = State::Rest;
-    let mut name = Vec::new();
     for line in lines.filter(|line| !line.is_empty()) {
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        let value = line[colon + 1..].trim_ascii();
-        name.clear();
-        name.extend(line[..colon].iter().map(u8::to_ascii_lowercase));
-        match &name[..] {
-            b"connection" | b"keep-alive" | b"upgrade" | b"proxy-connection" => continue,
-            b"transfer-encoding" => {
-                state = State::Chunks(Chunked::new());
-                continue;
-            }
-            b"content-length" => {
-                state = State::Length(str::from_utf8(value).ok()?.parse().ok()?);
-            }
-            _ => {}
+        let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+        let value = value[1..].trim_ascii();
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        if ["connection", "keep-alive", "upgrade", "proxy-connection"].into_iter().any(is) {
+            continue;
         }
-        put_field(&name, value, &mut block);
+        if is("transfer-encoding") {
+            state = State::Chunks(Chunked::new());
+            continue;
+        }
+        if is("content-length") {
+            state = State::Length(str::from_utf8(value).ok()?.parse().ok()?);
+        }
+        let index = static_index(name);
+        let literal = if index == 0 { name.to_ascii_lowercase() } else { Vec::new() };
+        put_literal(index, &literal, value, block);
     }
     if (100..200).contains(&status) {
-        return Some((block, State::Head));
+        return Some(State::Head);
     }
     if is_head || matches!(status, 204 | 304) || state == State::Length(0) {
         state = State::Over;
     }
-    Some((block, state))
+    Some(state)
 }
 
 /// Appends `:status`.
@@ -185,7 +217,7 @@ pub fn put_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 fn put_literal(index: usize, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-    let first = if name == b"set-cookie" { 0x10 } else { 0 };
+    let first = if index == SET_COOKIE { 0x10 } else { 0 };
     put_integer(index, 4, first, out);
     if index == 0 {
         put_string(name, out);
@@ -209,12 +241,14 @@ mod tests {
         let (mut seen, mut from, mut text) = (0, 0, String::new());
         let bytes = reply.as_bytes();
         loop {
-            let (piece, used) = reader.next(&bytes[from..seen], room).expect("a reply");
+            let mut block = Vec::new();
+            let next = reader.next(&bytes[from..seen], room, &mut block);
+            let (piece, used) = next.expect("a reply");
             from += used;
             match &piece {
                 ReplyPiece::Nothing => {}
-                ReplyPiece::Head { block, is_last } => {
-                    for (name, value) in decoder.decode(block).expect("a block") {
+                ReplyPiece::Head { is_last } => {
+                    for (name, value) in decoder.decode(&block).expect("a block") {
                         let [name, value] = [name, value].map(|it| String::from_utf8(it).unwrap());
                         text += &format!("{name}={value},");
                     }
@@ -259,14 +293,15 @@ mod tests {
     fn the_end_of_the_service_ends_only_a_reply_without_a_length() {
         let check = |reply: &[u8], wanted: bool| {
             let mut reader = ReplyReader::new(false);
-            let (_, used) = reader.next(reply, 100).expect("a head");
-            reader.next(&reply[used..], 100).expect("a body");
+            let block = &mut Vec::new();
+            let (_, used) = reader.next(reply, 100, block).expect("a head");
+            reader.next(&reply[used..], 100, block).expect("a body");
             assert_eq!(reader.end(), wanted);
         };
         check(b"HTTP/1.1 200 OK\r\n\r\nhello", true);
         check(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", false);
         check(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", true);
         let mut reader = ReplyReader::new(false);
-        assert_eq!(reader.next(b"no reply\r\n\r\n", 100), None);
+        assert_eq!(reader.next(b"no reply\r\n\r\n", 100, &mut Vec::new()), None);
     }
 }

@@ -6,6 +6,8 @@ use super::hpack::{BadBlock, Decoder};
 
 /// The cost of a field beyond its bytes (section 6.5.2).
 const FIELD_COST: usize = 32;
+/// The longest buffer that is kept for the next head, in bytes.
+const TEXT_MAX: usize = 4096;
 
 /// Why a request is malformed: its stream ends with [`Code::Protocol`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
@@ -59,7 +61,12 @@ pub struct ReplyHead {
 /// Reads the heads of a connection. It holds the table of HPACK, so each block must be read, also
 /// those of streams that nobody answers.
 #[derive(Default)]
-pub struct HeadReader(Decoder);
+pub struct HeadReader {
+    decoder: Decoder,
+    fields: Fields,
+    /// A buffer for the next head.
+    text: Vec<u8>,
+}
 
 fn number(value: &[u8]) -> Option<u64> {
     let digits = value.iter().all(u8::is_ascii_digit).then_some(value)?;
@@ -90,9 +97,10 @@ impl HeadReader {
         has_body: bool,
         max: usize,
     ) -> Result<Result<RequestHead, Option<BadRequest>>, Code> {
-        let mut fields = Fields::default();
+        let fields = &mut self.fields;
+        fields.clear();
         let mut size = 0;
-        self.0
+        self.decoder
             .decode(block, |name, value| {
                 size += name.len() + value.len() + FIELD_COST;
                 if size <= max {
@@ -100,7 +108,19 @@ impl HeadReader {
                 }
             })
             .map_err(|BadBlock| Code::Compression)?;
-        Ok(if size > max { Err(None) } else { fields.finish(has_body).map_err(Some) })
+        if size > max {
+            return Ok(Err(None));
+        }
+        let text = std::mem::take(&mut self.text);
+        Ok(fields.finish(has_body, text).map_err(Some))
+    }
+
+    /// Gives back the text of a head that was read, for the next one.
+    pub fn reuse(&mut self, mut text: Vec<u8>) {
+        if text.capacity() <= TEXT_MAX {
+            text.clear();
+            self.text = text;
+        }
     }
 
     /// Reads the head of a reply; `None` if it is malformed, as trailers are in its place.
@@ -109,7 +129,7 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn reply(&mut self, block: &[u8]) -> Result<Option<ReplyHead>, Code> {
         let (mut head, mut is_right) = (ReplyHead::default(), true);
-        self.0
+        self.decoder
             .decode(block, |name, value| match name {
                 b":status" => {
                     let status = number(value).filter(|it| (100..1000).contains(it));
@@ -137,7 +157,7 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn grpc_status(&mut self, block: &[u8]) -> Result<Option<u16>, Code> {
         let mut status = None;
-        self.0
+        self.decoder
             .decode(block, |name, value| status = status.or(grpc(name, value)))
             .map_err(|BadBlock| Code::Compression)?;
         Ok(status)
@@ -149,7 +169,7 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn trailers(&mut self, block: &[u8]) -> Result<Result<(), BadRequest>, Code> {
         let mut checked = Ok(());
-        self.0
+        self.decoder
             .decode(block, |name, value| {
                 let pseudo = if name.starts_with(b":") { Err(BadRequest::Pseudo) } else { Ok(()) };
                 checked = checked.and(pseudo).and(is_field(name, value));
@@ -168,7 +188,9 @@ struct Fields {
     authority: Vec<u8>,
     /// Lines of HTTP/1.1.
     lines: Vec<u8>,
-    host: Option<Vec<u8>>,
+    /// Empty without one.
+    host: Vec<u8>,
+    has_host: bool,
     /// Cookies may come in several fields (section 8.2.3).
     cookies: Vec<u8>,
     length: Option<u64>,
@@ -176,6 +198,17 @@ struct Fields {
 }
 
 impl Fields {
+    fn clear(&mut self) {
+        let texts = [&mut self.method, &mut self.scheme, &mut self.path, &mut self.authority];
+        for text in texts.into_iter().chain([&mut self.lines, &mut self.host, &mut self.cookies]) {
+            text.clear();
+            text.shrink_to(TEXT_MAX);
+        }
+        self.has_host = false;
+        self.length = None;
+        self.bad = None;
+    }
+
     fn add(&mut self, name: &[u8], value: &[u8]) {
         if self.bad.is_none() {
             self.bad = self.take(name, value).err();
@@ -191,7 +224,7 @@ impl Fields {
                 b"authority" => &mut self.authority,
                 _ => return Err(BadRequest::Pseudo),
             };
-            let is_late = !self.lines.is_empty() || !self.cookies.is_empty() || self.host.is_some();
+            let is_late = !self.lines.is_empty() || !self.cookies.is_empty() || self.has_host;
             if is_late || !place.is_empty() || value.is_empty() {
                 return Err(BadRequest::Pseudo);
             }
@@ -216,9 +249,10 @@ impl Fields {
                 return Ok(());
             }
             b"host" => {
-                if self.host.replace(value.to_vec()).is_some() {
+                if std::mem::replace(&mut self.has_host, true) {
                     return Err(BadRequest::Pseudo);
                 }
+                self.host.extend_from_slice(value);
                 return Ok(());
             }
             b"cookie" => {
@@ -234,7 +268,7 @@ impl Fields {
         Ok(())
     }
 
-    fn finish(self, has_body: bool) -> Result<RequestHead, BadRequest> {
+    fn finish(&self, has_body: bool, mut text: Vec<u8>) -> Result<RequestHead, BadRequest> {
         if let Some(bad) = self.bad {
             return Err(bad);
         }
@@ -247,20 +281,20 @@ impl Fields {
             return Err(BadRequest::Path);
         }
         // The authority takes the place of Host (section 8.3.1); another Host would be a doubt.
-        let host = self.host.unwrap_or_default();
-        if !self.authority.is_empty() && !host.is_empty() && host != self.authority {
+        let (host, authority) = (&self.host, &self.authority);
+        if !authority.is_empty() && !host.is_empty() && host != authority {
             return Err(BadRequest::Pseudo);
         }
-        let host = if self.authority.is_empty() { host } else { self.authority };
+        let host = if authority.is_empty() { host } else { authority };
         if !has_body && self.length.is_some_and(|length| length > 0) {
             return Err(BadRequest::Length);
         }
-        let mut text = Vec::with_capacity(64 + self.lines.len() + self.path.len() + host.len());
-        let target = if is_connect { &host } else { &self.path };
+        text.reserve(64 + self.lines.len() + self.path.len() + host.len() + self.cookies.len());
+        let target = if is_connect { host } else { &self.path };
         for word in [&self.method[..], b" ", target, b" HTTP/1.1\r\n"] {
             text.extend_from_slice(word);
         }
-        put_line(b"host", &host, &mut text);
+        put_line(b"host", host, &mut text);
         text.extend_from_slice(&self.lines);
         if !self.cookies.is_empty() {
             put_line(b"cookie", &self.cookies, &mut text);
@@ -299,12 +333,16 @@ fn is_field(name: &[u8], value: &[u8]) -> Result<(), BadRequest> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http2::put_field;
 
+    /// Short fields as they are, also those that our encoder would not write.
     fn block(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut block = Vec::new();
         for (name, value) in fields {
-            put_field(name.as_bytes(), value.as_bytes(), &mut block);
+            block.push(0);
+            for text in [name, value] {
+                crate::http2::hpack::put_integer(text.len(), 7, 0, &mut block);
+                block.extend_from_slice(text.as_bytes());
+            }
         }
         block
     }

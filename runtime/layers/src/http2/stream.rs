@@ -10,6 +10,28 @@ use wire::http2::{
 
 use super::STREAM_OUTPUT;
 
+/// The surroundings of a step: the inner service, its context, and the output.
+pub struct Io<'p, 'c, S: Service> {
+    pub inner: &'p S,
+    pub cx: &'p Cx<'c, S::State>,
+    pub out: &'p mut Out,
+    /// The block of the last head.
+    pub block: Vec<u8>,
+}
+
+impl<S: Service> Io<'_, '_, S> {
+    /// Opens a session.
+    pub fn open(&self, peer: Peer) -> Conn<S::Session, S::Job> {
+        let limits = self.inner.limits();
+        let limits = Limits {
+            output_high: limits.output_high.min(STREAM_OUTPUT),
+            output_low: limits.output_low.min(STREAM_OUTPUT / 4),
+            ..limits
+        };
+        Conn::open_within(self.inner, limits, self.cx, peer, &mut Buffers::new(0))
+    }
+}
+
 /// A stream that is open in at least one direction.
 pub struct H2Stream<S: Service> {
     pub id: u32,
@@ -37,23 +59,17 @@ pub struct H2Stream<S: Service> {
 }
 
 impl<S: Service> H2Stream<S> {
-    /// Begins a request.
-    pub fn open(
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        (id, peer, window): (u32, Peer, i64),
+    /// Begins a request, which `conn` answers.
+    pub fn new(
+        id: u32,
+        conn: Conn<S::Session, S::Job>,
+        window: i64,
         head: RequestHead,
         has_body: bool,
     ) -> H2Stream<S> {
-        let limits = inner.limits();
-        let limits = Limits {
-            output_high: limits.output_high.min(STREAM_OUTPUT),
-            output_low: limits.output_low.min(STREAM_OUTPUT / 4),
-            ..limits
-        };
         H2Stream {
             id,
-            conn: Conn::open_within(inner, limits, cx, peer, &mut Buffers::new(0)),
+            conn,
             reply: ReplyReader::new(head.is_head),
             window,
             input_window: i64::from(WINDOW),
@@ -105,44 +121,43 @@ impl<S: Service> H2Stream<S> {
     }
 
     /// Feeds the session what it takes; returns the bytes of DATA among them.
-    pub fn feed(&mut self, inner: &S, cx: &Cx<'_, S::State>) -> usize {
+    pub fn feed(&mut self, io: &mut Io<'_, '_, S>) -> usize {
         if self.input.is_empty() || !self.conn.wants().read {
             return 0;
         }
-        let input = std::mem::take(&mut self.input);
-        self.conn.lend(&mut Buffers::new(0));
-        self.conn.feed(inner, cx, &input);
+        self.conn.lend_spare();
+        self.conn.feed(io.inner, io.cx, &self.input);
+        match self.has_ended {
+            // The memory is for the next head.
+            true => self.input.clear(),
+            false => self.input = Vec::new(),
+        }
         std::mem::take(&mut self.owed)
     }
 
     /// Appends one frame of the reply. Returns the bytes of DATA in it, and whether anything moved.
-    pub fn send(
-        &mut self,
-        inner: &S,
-        cx: &Cx<'_, S::State>,
-        connection_window: i64,
-        out: &mut Out,
-    ) -> (usize, bool) {
+    pub fn send(&mut self, connection_window: i64, io: &mut Io<'_, '_, S>) -> (usize, bool) {
         let room = connection_window.min(self.window).clamp(0, FRAME_MAX as i64) as usize;
         let mut slices = [IoSlice::new(&[])];
         self.conn.out().gather(&mut slices);
         if slices[0].is_empty() {
-            return (0, self.end(out));
+            return (0, self.end(io.out));
         }
-        let Some((piece, used)) = self.reply.next(&slices[0], room) else {
-            self.reset(Code::Internal, out);
+        io.block.clear();
+        let Some((piece, used)) = self.reply.next(&slices[0], room, &mut io.block) else {
+            self.reset(Code::Internal, io.out);
             return (0, true);
         };
         let mut sent = 0;
         match piece {
             ReplyPiece::Nothing => {}
-            ReplyPiece::Head { block, is_last } => {
-                put_head(self.id, is_last, &block, out.bytes());
+            ReplyPiece::Head { is_last } => {
+                put_head(self.id, is_last, &io.block, io.out.bytes());
                 self.is_over = is_last;
             }
             ReplyPiece::Body { bytes, is_last } => {
                 let flags = if is_last { flag::END_STREAM } else { 0 };
-                put_frame(Kind::Data, flags, self.id, bytes, out.bytes());
+                put_frame(Kind::Data, flags, self.id, bytes, io.out.bytes());
                 self.is_over = is_last;
                 sent = bytes.len();
             }
@@ -150,9 +165,9 @@ impl<S: Service> H2Stream<S> {
         self.window -= sent as i64;
         let is_blocked = used == 0 && room == 0;
         self.blocked_since =
-            if is_blocked { self.blocked_since.min(cx.now) } else { Instant::NEVER };
+            if is_blocked { self.blocked_since.min(io.cx.now) } else { Instant::NEVER };
         if used > 0 {
-            self.conn.sent(inner, cx, used);
+            self.conn.sent(io.inner, io.cx, used);
         }
         (sent, used > 0)
     }
@@ -188,11 +203,34 @@ impl<S: Service> H2Stream<S> {
         self.has_ended = true;
     }
 
-    /// Ends the session.
-    pub fn close(mut self, inner: &S, cx: &Cx<'_, S::State>, why: Closed) {
-        if !self.conn.wants().close {
-            self.conn.abort(why);
-        }
-        self.conn.close(inner, cx);
+    /// Whether the session waits for another request, as that of a connection that is kept alive
+    /// does: it can have the next stream.
+    pub fn is_reusable(&self) -> bool {
+        let wants = self.conn.wants();
+        self.is_over
+            && self.has_ended
+            && !self.is_reset
+            && wants.read
+            && !wants.write
+            && !wants.job
+            && self.conn.held() == 0
     }
+
+    /// Its session, and the memory of its input.
+    pub fn into_parts(self) -> (Conn<S::Session, S::Job>, Vec<u8>) {
+        (self.conn, self.input)
+    }
+}
+
+/// Ends a session.
+pub fn close<S: Service>(
+    mut conn: Conn<S::Session, S::Job>,
+    inner: &S,
+    cx: &Cx<'_, S::State>,
+    why: Closed,
+) {
+    if !conn.wants().close {
+        conn.abort(why);
+    }
+    conn.close(inner, cx);
 }

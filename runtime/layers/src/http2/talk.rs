@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use seam::{Closed, Cx, Event, Instant, Out, Peer, Service, Step};
+use seam::{Closed, Conn, Cx, Event, Instant, Out, Peer, Service, Step};
 use wire::http::Status;
 use wire::http2::{
-    self, BadRequest, Code, Frame, HeadReader, Kind, WINDOW, flag, put_frame, put_go_away,
+    self, Code, Frame, HeadReader, Kind, RequestHead, WINDOW, flag, put_frame, put_go_away,
     put_head, put_reset, put_status, put_window_update,
 };
 
 use super::settings::{self, PeerSettings, widen};
-use super::stream::H2Stream;
+use super::stream::{H2Stream, Io, close};
 use super::{CONNECTION_WINDOW, HEAD_MAX, IDLE, STREAMS_MAX, WINDOW_PATIENCE};
 
 /// Streams that were ended by us, on which frames may still come.
@@ -23,6 +23,8 @@ const RESETS_MAX: u32 = 2 * STREAMS_MAX as u32;
 const BLOCK_MAX: usize = 2 * HEAD_MAX;
 /// CONTINUATION frames of one head.
 const CONTINUATIONS_MAX: u32 = 16;
+/// Frames of a reply that are sent as soon as its request has come: its head, and a short body.
+const AT_ONCE: usize = 2;
 /// Bytes that the peer is owed before its window grows.
 const OWED: usize = WINDOW as usize / 4;
 
@@ -42,13 +44,6 @@ enum End {
     Eof,
 }
 
-/// The surroundings of a step: the inner service, its context, and the output.
-struct Io<'p, 'c, S: Service> {
-    inner: &'p S,
-    cx: &'p Cx<'c, S::State>,
-    out: &'p mut Out,
-}
-
 /// A frame was taken, or it ends the connection: with which code, and why.
 type Taken = Result<(), (Code, &'static str)>;
 
@@ -57,8 +52,10 @@ pub struct Talk<S: Service> {
     peer: Peer,
     heads: HeadReader,
     settings: PeerSettings,
-    /// The open streams, by number.
+    /// The open streams that were not answered at once, by number.
     streams: Vec<H2Stream<S>>,
+    /// The session of a stream that was answered; it takes the next one.
+    spare: Option<Conn<S::Session, S::Job>>,
     /// The stream that sends first in the next round.
     turn: usize,
     /// The last stream of the peer.
@@ -93,6 +90,7 @@ impl<S: Service> Talk<S> {
             heads: HeadReader::default(),
             settings: PeerSettings::default(),
             streams: Vec::new(),
+            spare: None,
             turn: 0,
             last: 0,
             ended: VecDeque::new(),
@@ -118,12 +116,14 @@ impl<S: Service> Talk<S> {
         out: &mut Out,
     ) -> Step<S::Job> {
         let mut used = 0;
-        let io = &mut Io { inner, cx, out };
+        let io = &mut Io { inner, cx, out, block: Vec::new() };
         match event {
             Event::Bytes(input) => used = self.read(input, io),
             Event::Eof => self.end = Some(End::Eof),
             Event::Drain => {
                 self.leave(Code::None, "the server stops", io);
+                let spare = self.spare.take();
+                spare.into_iter().for_each(|conn| close(conn, inner, cx, Closed::Service));
                 self.streams.iter_mut().for_each(|stream| stream.conn.drain(inner, cx));
             }
             Event::Deadline => self.deadline(io),
@@ -141,7 +141,58 @@ impl<S: Service> Talk<S> {
     }
 
     pub fn close(self, inner: &S, cx: &Cx<'_, S::State>, why: Closed) {
-        self.streams.into_iter().for_each(|stream| stream.close(inner, cx, why));
+        let open = self.streams.into_iter().map(|stream| stream.conn);
+        open.for_each(|conn| close(conn, inner, cx, why));
+        self.spare.into_iter().for_each(|conn| close(conn, inner, cx, Closed::Service));
+    }
+
+    /// Opens a stream and serves it as far as that goes at once: most replies are short.
+    fn open(&mut self, id: u32, head: RequestHead, has_body: bool, io: &mut Io<'_, '_, S>) {
+        let is_late = |conn: &Conn<_, _>| conn.wants().wake.is_some_and(|wake| wake <= io.cx.now);
+        if let Some(conn) = self.spare.take_if(|conn| is_late(conn)) {
+            close(conn, io.inner, io.cx, Closed::Idle);
+        }
+        let conn = self.spare.take().unwrap_or_else(|| io.open(self.peer));
+        let mut stream = H2Stream::new(id, conn, self.settings.window, head, has_body);
+        self.feed_one(&mut stream, io);
+        for _ in 0..AT_ONCE {
+            let did = !io.out.is_full() && !stream.is_over && self.send(&mut stream, io);
+            if !did {
+                break;
+            }
+        }
+        match stream.is_over {
+            true => self.part(stream, io),
+            false => self.streams.push(stream),
+        }
+    }
+
+    /// Appends one frame of a reply; whether anything moved.
+    fn send(&mut self, stream: &mut H2Stream<S>, io: &mut Io<'_, '_, S>) -> bool {
+        let (sent, did) = stream.send(self.window, io);
+        self.window -= sent as i64;
+        self.idle_frames = if did { 0 } else { self.idle_frames };
+        did
+    }
+
+    /// Parts with a stream whose reply was sent.
+    fn part(&mut self, stream: H2Stream<S>, io: &mut Io<'_, '_, S>) {
+        if !stream.has_ended {
+            // The reply does not need the rest of the request (section 8.1).
+            put_reset(stream.id, Code::None, io.out.bytes());
+            self.forget(stream.id);
+        }
+        self.owed += stream.owed();
+        self.spoiled = self.spoiled.saturating_sub(u32::from(!stream.is_reset));
+        self.idle_until = io.cx.now + IDLE;
+        let is_kept = stream.is_reusable() && self.spare.is_none() && self.leaves_at.is_none();
+        let (mut conn, text) = stream.into_parts();
+        self.heads.reuse(text);
+        if !is_kept {
+            return close(conn, io.inner, io.cx, Closed::Service);
+        }
+        conn.reclaim_spare();
+        self.spare = Some(conn);
     }
 
     // ---- input
@@ -230,9 +281,12 @@ impl<S: Service> Talk<S> {
             return Err((Code::Protocol, "expected a stream that does not depend on itself"));
         }
         let is_last = frame.has(flag::END_STREAM);
+        if frame.has(flag::END_HEADERS) {
+            return self.head(frame.stream, is_last, bytes, io);
+        }
         let block = Block { stream: frame.stream, is_last, bytes: bytes.to_vec(), frames: 0 };
         self.block = Some(block);
-        self.headed(frame, io)
+        Ok(())
     }
 
     fn continuation(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
@@ -244,66 +298,58 @@ impl<S: Service> Talk<S> {
         if block.bytes.len() > BLOCK_MAX || block.frames > CONTINUATIONS_MAX {
             return Err((Code::Calm, "expected a shorter head"));
         }
-        self.headed(frame, io)
-    }
-
-    /// Reads the head if it is complete.
-    fn headed(&mut self, frame: &Frame<'_>, io: &mut Io<'_, '_, S>) -> Taken {
         if !frame.has(flag::END_HEADERS) {
             return Ok(());
         }
         let Some(block) = self.block.take() else { return Ok(()) };
+        self.head(block.stream, block.is_last, &block.bytes, io)
+    }
+
+    /// Reads a whole head.
+    fn head(&mut self, id: u32, is_last: bool, block: &[u8], io: &mut Io<'_, '_, S>) -> Taken {
         let broken = |code| (code, "expected a head in HPACK");
-        if block.stream <= self.last {
-            let trailers = self.heads.trailers(&block.bytes).map_err(broken)?;
-            return self.trailers(&block, trailers, io);
+        if id <= self.last {
+            let trailers = self.heads.trailers(block).map_err(broken)?;
+            return self.trailers(id, is_last && trailers.is_ok(), io);
         }
-        let head = self.heads.request(&block.bytes, !block.is_last, HEAD_MAX).map_err(broken)?;
-        self.last = block.stream;
+        let head = self.heads.request(block, !is_last, HEAD_MAX).map_err(broken)?;
+        self.last = id;
         if self.leaves_at.is_some() {
             return Ok(());
         }
         match head {
-            Ok(_) if self.streams.len() >= STREAMS_MAX => {
-                self.refuse(block.stream, Code::Refused, io)
-            }
+            Ok(_) if self.streams.len() >= STREAMS_MAX => self.refuse(id, Code::Refused, io),
             Ok(head) => {
-                let place = (block.stream, self.peer, self.settings.window);
-                self.streams.push(H2Stream::open(io.inner, io.cx, place, head, !block.is_last));
+                self.open(id, head, !is_last, io);
                 Ok(())
             }
             Err(None) => {
                 let mut reply = Vec::new();
                 put_status(Status::HEAD_TOO_LONG.0, &mut reply);
-                put_head(block.stream, true, &reply, io.out.bytes());
-                self.forget(block.stream);
+                put_head(id, true, &reply, io.out.bytes());
+                self.forget(id);
                 self.spoil()
             }
             Err(Some(bad)) => {
                 io.cx.note(|note| note.push_str(&bad.to_string()));
-                self.refuse(block.stream, Code::Protocol, io)
+                self.refuse(id, Code::Protocol, io)
             }
         }
     }
 
-    /// The end of a body by trailers, which are dropped.
-    fn trailers(
-        &mut self,
-        block: &Block,
-        trailers: Result<(), BadRequest>,
-        io: &mut Io<'_, '_, S>,
-    ) -> Taken {
-        let Some(stream) = self.streams.iter_mut().find(|it| it.id == block.stream) else {
-            return self.late(block.stream);
+    /// The end of a body by trailers, which are dropped. `is_right`: they may stand there.
+    fn trailers(&mut self, id: u32, is_right: bool, io: &mut Io<'_, '_, S>) -> Taken {
+        let Some(stream) = self.streams.iter_mut().find(|it| it.id == id) else {
+            return self.late(id);
         };
         if stream.is_reset {
             return Ok(());
         }
         if stream.has_ended {
-            return self.refuse(block.stream, Code::StreamClosed, io);
+            return self.refuse(id, Code::StreamClosed, io);
         }
-        if !block.is_last || trailers.is_err() || stream.take(&[], true).is_err() {
-            return self.refuse(block.stream, Code::Protocol, io);
+        if !is_right || stream.take(&[], true).is_err() {
+            return self.refuse(id, Code::Protocol, io);
         }
         Ok(())
     }
@@ -403,7 +449,11 @@ impl<S: Service> Talk<S> {
         if let Some(place) = place {
             let stream = self.streams.remove(place);
             self.owed += stream.owed();
-            stream.close(io.inner, io.cx, Closed::Reset);
+            close(stream.conn, io.inner, io.cx, Closed::Reset);
+            self.spoil()?;
+        } else if !self.ended.contains(&frame.stream) {
+            // Its answer was already counted in favour of the peer.
+            self.spoil()?;
             self.spoil()?;
         }
         // A peer that has reset a stream sends nothing more on it (section 5.1).
@@ -467,18 +517,22 @@ impl<S: Service> Talk<S> {
 
     /// Feeds bodies, and grows the windows by what was taken.
     fn feed(&mut self, io: &mut Io<'_, '_, S>) {
-        for stream in &mut self.streams {
-            let taken = stream.feed(io.inner, io.cx);
-            self.owed += taken;
-            // The peer's window of a stream that goes on.
-            if taken > 0 && !stream.has_ended {
-                stream.input_window += taken as i64;
-                put_window_update(stream.id, taken as u32, io.out.bytes());
-            }
-        }
+        let mut streams = std::mem::take(&mut self.streams);
+        streams.iter_mut().for_each(|stream| self.feed_one(stream, io));
+        self.streams = streams;
         if self.owed >= OWED {
             self.input_window += self.owed as i64;
             put_window_update(0, std::mem::take(&mut self.owed) as u32, io.out.bytes());
+        }
+    }
+
+    fn feed_one(&mut self, stream: &mut H2Stream<S>, io: &mut Io<'_, '_, S>) {
+        let taken = stream.feed(io);
+        self.owed += taken;
+        // The peer's window of a stream that goes on.
+        if taken > 0 && !stream.has_ended {
+            stream.input_window += taken as i64;
+            put_window_update(stream.id, taken as u32, io.out.bytes());
         }
     }
 
@@ -490,46 +544,24 @@ impl<S: Service> Talk<S> {
         loop {
             self.feed(io);
             let mut moved = false;
-            let count = self.streams.len();
-            for step in 0..count {
+            let mut streams = std::mem::take(&mut self.streams);
+            let first = self.turn % streams.len().max(1);
+            let (later, sooner) = streams.split_at_mut(first);
+            for stream in sooner.iter_mut().chain(later).filter(|stream| !stream.is_over) {
                 if io.out.is_full() {
-                    return;
+                    break;
                 }
-                let stream = &mut self.streams[(self.turn + step) % count];
-                if !stream.is_over {
-                    let (sent, did) = stream.send(io.inner, io.cx, self.window, io.out);
-                    self.window -= sent as i64;
-                    moved |= did;
-                    self.idle_frames = if did { 0 } else { self.idle_frames };
-                }
+                moved |= self.send(stream, io);
             }
             self.turn = self.turn.wrapping_add(1);
-            self.sweep(io);
-            if !moved {
+            for stream in streams.extract_if(.., |stream| stream.is_over) {
+                self.part(stream, io);
+            }
+            self.streams = streams;
+            if !moved || io.out.is_full() {
                 return;
             }
         }
-    }
-
-    /// Removes the streams whose reply was sent.
-    fn sweep(&mut self, io: &mut Io<'_, '_, S>) {
-        if !self.streams.iter().any(|stream| stream.is_over) {
-            return;
-        }
-        let (over, open): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.streams).into_iter().partition(|stream| stream.is_over);
-        self.streams = open;
-        for stream in over {
-            if !stream.has_ended {
-                // The reply does not need the rest of the request (section 8.1).
-                put_reset(stream.id, Code::None, io.out.bytes());
-                self.forget(stream.id);
-            }
-            self.owed += stream.owed();
-            self.spoiled = self.spoiled.saturating_sub(u32::from(!stream.is_reset));
-            stream.close(io.inner, io.cx, Closed::Service);
-        }
-        self.idle_until = io.cx.now + IDLE;
     }
 
     /// The next step, and its deadline.
