@@ -11,6 +11,7 @@ mod own;
 pub mod plan;
 mod preflight;
 mod show;
+mod spent;
 
 pub mod compare;
 pub mod explain;

@@ -32,6 +32,12 @@ const SOAKS: &[Soak] = &[
         command.env("ROUNDHOUSE_STORM", "600");
         command
     }),
+    ("frames", "TCP in user space for ten minutes under resets and slow readers (root)", || {
+        let words = ["test", "--workspace", "--test", "experiments", "--profile", PROFILE];
+        let mut command = steps::cargo(words);
+        command.args(["--", "--nocapture", "storm"]).env("ROUNDHOUSE_STORM", "600");
+        command
+    }),
     ("web", "20 hand-overs, 5,000 slow clients", || {
         let mut command = steps::cargo(["test", "--workspace", "--test", "web"]);
         // Passing tests print their measurements; parallel tests would disturb each other.

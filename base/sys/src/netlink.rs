@@ -437,6 +437,15 @@ pub fn isolate() -> io::Result<()> {
     Netlink::open()?.raise(loopback)
 }
 
+/// Moves this thread into another network (`/proc/PID/ns/net`); its sockets stay there.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`; `EINVAL` for another file.
+pub fn enter(network: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::setns(network.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
 /// The index of a device of this network namespace.
 #[must_use]
 pub fn index_of(name: &CStr) -> Option<u32> {

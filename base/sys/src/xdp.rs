@@ -149,6 +149,8 @@ pub struct FrameReceiver {
     fill: Ring,
     /// The frame that was lent last.
     lent: Option<u64>,
+    /// The frames so far, and their bytes.
+    pub counts: [u64; 2],
 }
 
 /// The half that sends.
@@ -158,6 +160,8 @@ pub struct FrameSender {
     go: Ring,
     gone: Ring,
     free: Vec<u64>,
+    /// The frames so far, and their bytes.
+    pub counts: [u64; 2],
 }
 
 impl XdpSocket {
@@ -212,8 +216,9 @@ impl XdpSocket {
         let bound = check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })
             .map(drop);
         let umem = Arc::new(Umem { fd, memory });
-        let receiver = FrameReceiver { umem: umem.clone(), came, fill, lent: None };
-        let sender = FrameSender { umem, go, gone, free: places(FRAMES).collect() };
+        let counts = [0; 2];
+        let receiver = FrameReceiver { umem: umem.clone(), came, fill, lent: None, counts };
+        let sender = FrameSender { umem, go, gone, free: places(FRAMES).collect(), counts };
         Ok((XdpSocket { receiver, sender, is_zero_copy: false }, bound))
     }
 }
@@ -236,6 +241,7 @@ impl FrameReceiver {
         // A driver leaves headroom before the bytes.
         let start = place - place % FRAME as u64;
         self.lent = Some(start);
+        self.counts = [self.counts[0] + 1, self.counts[1] + u64::from(len)];
         self.umem.bytes(place, len as usize)
     }
 }
@@ -267,6 +273,7 @@ impl FrameSender {
         write(bytes);
         self.go.push(place, len as u32);
         self.go.publish();
+        self.counts = [self.counts[0] + 1, self.counts[1] + len as u64];
         true
     }
 

@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use sys::process::end_with_parent;
 use sys::signal::Signal;
 
-/// The address at which the servers listen, and their interface.
+/// The address at which the servers listen.
 const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 99, 6, 1);
-const INTERFACE: &str = "rhs";
+/// Their interface.
+pub const INTERFACE: &str = "rhs";
 const GENERATOR: Ipv4Addr = Ipv4Addr::new(10, 99, 6, 2);
 
 /// The process that holds the generator's network.
@@ -53,6 +54,8 @@ pub fn reach(room: &Path) -> Result<Far> {
     let mut far = Far::reach(words.to_vec(), Box::new(holder), IpAddr::V4(SERVERS), room)
         .map_err(anyhow::Error::msg)?;
     far.network.is_cable = true;
+    let nest = fs::File::open(format!("/proc/{peer}/ns/net"));
+    far.nest = Some(nest.context("cannot open the generator's network")?);
     Ok(far)
 }
 

@@ -1,8 +1,9 @@
 //! `roundhouse explain`: why some servers of a race cost more than others.
 
-use super::{report, show};
+use super::{report, show, spent};
+use crate::far::veth;
 use anyhow::{Context, Result};
-use engines::Refused;
+use engines::{PRESETS, Preset, Refused};
 use lab::cause::questioned;
 use lab::machine::date_now;
 use lab::race::RaceEvent;
@@ -21,8 +22,9 @@ use tools::race::{Lines, room};
 /// The arguments of `explain`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The raw data of a race; its last run is explained, and the counts are appended to it. With
-    /// --page: one engine or two, or a recording of them (.json) [default: report.jsonl]
+    /// The raw data of a race; its last run is explained, and the counts are appended to it. Or
+    /// one engine or two: where the CPU time of a request goes, over a pair of veth devices (root).
+    /// With --page: one engine or two, or a recording of them (.json) [default: report.jsonl]
     #[arg(value_name = "FILE|ENGINE", num_args = 0..=2)]
     what: Vec<PathBuf>,
     /// Record each engine call by call under strace, and write a page that plays it, or in a file
@@ -43,6 +45,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(page) = &args.page {
         return play(&args.what, page);
     }
+    let engine = |it: &PathBuf| PRESETS.iter().find(|preset| it.as_os_str() == preset.name);
+    let engines: Vec<&Preset> = args.what.iter().filter_map(engine).collect();
+    let is_plain = args.html.is_none() && !args.json;
+    if is_plain && !engines.is_empty() && engines.len() == args.what.len() {
+        return spent::run(&engines);
+    }
     let last = PathBuf::from("report.jsonl");
     let file = match &args.what[..] {
         [] => &last,
@@ -60,11 +68,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("nothing to explain: no server costs more than the cheapest beyond doubt");
         return Ok(ExitCode::SUCCESS);
     }
+    let room = room("roundhouse-explain")?;
+    let is_cable = run.manifest.network.as_ref().is_some_and(|network| network.is_cable);
+    let far = is_cable.then(|| veth::reach(room.path())).transpose()?.map(Arc::new);
     let stop = watch()?;
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let room = room("roundhouse-explain")?;
     let placement = run.manifest.placement;
-    let mut runner = Runner::new(&plan, &exe, room.path(), placement, Arc::clone(&stop));
+    let mut runner = Runner::new(&plan, &exe, room.path(), placement, Arc::clone(&stop)).far(far);
     let number = run.resumed.len() as u32 + 1;
     let program = run.manifest.program.clone();
     let sitting = Sitting { number, date: date_now(), program };

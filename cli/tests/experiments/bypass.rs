@@ -1,8 +1,14 @@
 //! TCP in user space, on a cable of the kernel's between two networks: clients of others talk to
 //! it, and everything else on the interface goes to the kernel.
 
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
 use sys::signal::Signal;
-use testkit::{PATIENCE, Process, has, run, skip};
+use sys::socket::set_linger_reset;
+use testkit::procfs::Family;
+use testkit::{PATIENCE, Process, has, rounds, run, skip};
 
 use crate::BINARY;
 use crate::far::Cable;
@@ -90,4 +96,63 @@ fn what_it_cannot_do_is_refused_by_name() {
     check(&format!("{host} --interface byps --upgradable"), "leave --upgradable out");
     check(&format!("{host} --interface byps --governor on"), "--wait bypass");
     check(&format!("{host} --interface byps --container processes"), "--container threads");
+}
+
+/// A reply that is larger than the buffers of a connection, after which the server closes.
+const LARGE: &str = "GET /dynamic?rows=2000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+/// Clients at a time that leave such a reply unread.
+const SLOW: usize = 8;
+
+#[test]
+fn a_storm_of_resets_and_slow_readers_leaves_nothing() {
+    let Some(site) = Site::new() else { return };
+    let flags = format!("--engine bypass --interface byps --host {OWN} --port 8080");
+    let mut server = site.serve(&flags);
+    let family = || Family::of(server.pid());
+    let before = std::thread::scope(|threads| {
+        let storm = || {
+            site.0.enter(1);
+            storm(0..100);
+            let before = (family().descriptors(), family().memory());
+            storm(rounds(100));
+            before
+        };
+        threads.spawn(storm).join().expect("each client was served")
+    });
+    let after = (family().descriptors(), family().memory());
+    println!("descriptors and bytes: {before:?}, after the storm {after:?}");
+    assert_eq!(after.0, before.0, "{}", server.err());
+    // 1024 closed connections wait for late segments with their buffers, of 8 KiB at most.
+    let most = before.1 + 1024 * 8192 + (4 << 20);
+    assert!(after.1 < most, "{before:?} bytes grew to {after:?}");
+    assert_eq!(site.fetch(&format!("http://{OWN}:8080/")), "2", "{}", server.err());
+    server.signal(Signal::TERM);
+    assert_eq!(server.end(PATIENCE).code, Some(0));
+}
+
+/// Clients that reset in each part of a request, and clients that read long after they asked.
+fn storm(rounds: impl Iterator<Item = usize>) {
+    let address: SocketAddr = format!("{OWN}:8080").parse().expect("an address");
+    let ask = |words: &str| {
+        let mut client = TcpStream::connect_timeout(&address, PATIENCE).expect("it accepts");
+        client.set_read_timeout(Some(PATIENCE)).expect("a time");
+        client.write_all(words.as_bytes()).expect("it reads");
+        client
+    };
+    let reset = |client: TcpStream| set_linger_reset(&client).expect("a socket");
+    let mut slow = VecDeque::new();
+    for round in rounds {
+        for words in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"] {
+            reset(ask(words));
+        }
+        let mut reader = ask(LARGE);
+        reader.read_exact(&mut vec![0; 1 + 997 * round % 9000]).expect("a part of the reply");
+        reset(reader);
+        slow.push_back(ask(LARGE));
+        if slow.len() > SLOW {
+            let (mut oldest, mut reply) = (slow.pop_front().expect("one"), String::new());
+            oldest.read_to_string(&mut reply).expect("the whole reply");
+            assert!(reply.len() > 9000, "{} bytes", reply.len());
+        }
+    }
 }

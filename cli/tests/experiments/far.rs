@@ -4,6 +4,8 @@
 use crate::{BINARY, Room};
 use rustix::process::geteuid;
 use serde_json::Value;
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use testkit::{PATIENCE, Process, eventually, has, run, skip};
@@ -49,10 +51,16 @@ impl Cable {
         command.args(["--target", &pid, "--net"]).args(words);
         command
     }
+
+    /// Moves this thread into one of the networks.
+    pub fn enter(&self, side: usize) {
+        let network = File::open(format!("/proc/{}/ns/net", self.0[side].pid()));
+        sys::netlink::enter(network.expect("it is held").as_fd()).expect("a network");
+    }
 }
 
-/// Makes a network and holds it.
-const HOLD: &str = "echo ready && exec sleep 600";
+/// Makes a network and holds it, also through a soak.
+const HOLD: &str = "echo ready && exec sleep 1200";
 
 /// Two networks, an sshd in the second.
 struct Pair {

@@ -51,7 +51,7 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
     if preset.needs_interface() {
         bail!(
             "expected an engine that serves clients of this machine by system calls, found \
-             `{engine}`, which needs --interface: say, for example, epoll"
+             `{engine}`, which needs --interface: leave --page out to see where its time goes"
         );
     }
     if which::which("strace").is_err() {

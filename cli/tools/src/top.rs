@@ -11,7 +11,7 @@
 //! | `draw.rs` | the same as a screen |
 
 mod draw;
-pub(crate) mod link;
+pub mod link;
 mod view;
 
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub struct Far {
     /// This machine's address, as the other one reaches it.
     pub(crate) host: IpAddr,
     counters: CounterServer,
+    /// Its network, if that is a separate one on this machine.
+    pub nest: Option<File>,
     /// A login, perhaps, without which the command fails.
     _link: KeepAlive,
     /// The facts of the network between the two.
@@ -108,7 +111,7 @@ impl Far {
         let counters = CounterServer::open(host)
             .map_err(|why| format!("expected an address of this machine, found {host}: {why}"))?;
         let network = Network::default();
-        let mut far = Far { command, host, counters, _link: link, network };
+        let mut far = Far { command, host, counters, nest: None, _link: link, network };
         let task = Task::Floor(far.counters.place().to_string());
         let mut process = far.start(&task, room, "floor")?;
         let begun = std::time::Instant::now();

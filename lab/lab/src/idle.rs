@@ -6,11 +6,14 @@
 //! 127.0.0.0/8. A server that listens on 127.0.0.1 alone refuses those, and the count tells how
 //! many succeeded.
 
+use crate::far::Far;
 use crate::observations::Idle;
 use meter::Memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The maximum number of connections to one address of the server.
@@ -30,6 +33,8 @@ const RESERVE: u64 = 128;
 pub struct IdleSockets {
     /// No connection begins later than this after the first.
     patience: Duration,
+    /// The generator, whose network the connections come from.
+    far: Option<Arc<Far>>,
     streams: Vec<TcpStream>,
     seen: Idle,
     /// The first ones, whose cost is not measured.
@@ -44,9 +49,10 @@ impl Default for IdleSockets {
 }
 
 impl IdleSockets {
-    /// Opens up to `wanted` connections to the server `pid` at `address`.
-    pub fn open(address: &str, pid: u32, wanted: u32) -> IdleSockets {
-        let mut held = IdleSockets::default();
+    /// Opens up to `wanted` connections to the server `pid` at `address`, from the generator's
+    /// network.
+    pub fn open(address: &str, pid: u32, wanted: u32, far: Option<&Arc<Far>>) -> IdleSockets {
+        let mut held = IdleSockets::default().in_network_of(far);
         held.grow(address, pid, wanted);
         held
     }
@@ -54,7 +60,13 @@ impl IdleSockets {
     /// None yet; no connection begins later than `patience` after the first.
     pub fn within(patience: Duration) -> IdleSockets {
         let (streams, seen) = (Vec::new(), Idle::default());
-        IdleSockets { patience, streams, seen, first: 0, kernel_before_kb: None }
+        IdleSockets { patience, far: None, streams, seen, first: 0, kernel_before_kb: None }
+    }
+
+    /// The same from the network of a generator.
+    #[must_use]
+    pub fn in_network_of(self, far: Option<&Arc<Far>>) -> IdleSockets {
+        IdleSockets { far: far.cloned(), ..self }
     }
 
     /// Opens more, up to `wanted` in all. [`IdleSockets::weigh`] then measures the cost of these
@@ -66,7 +78,7 @@ impl IdleSockets {
         let opened = address
             .parse::<SocketAddr>()
             .map_err(|_| format!("expected HOST:PORT with a numeric host, found {address}"))
-            .and_then(|address| fill(address, wanted, self.patience, &mut self.streams));
+            .and_then(|address| self.fill(address, wanted));
         self.seen.why = opened.err().unwrap_or_default();
         self.seen.opened = self.streams.len() as u32;
     }
@@ -74,6 +86,20 @@ impl IdleSockets {
     /// The observations so far.
     pub fn seen(&self) -> &Idle {
         &self.seen
+    }
+
+    /// Opens connections, in the generator's network if that is a separate one of this machine.
+    fn fill(&mut self, address: SocketAddr, wanted: u32) -> Result<(), String> {
+        let (patience, streams) = (self.patience, &mut self.streams);
+        let Some(nest) = self.far.as_ref().and_then(|far| far.nest.as_ref()) else {
+            return fill(address, wanted, patience, streams);
+        };
+        let work = || {
+            sys::netlink::enter(nest.as_fd()).map_err(|why| why.to_string())?;
+            fill(address, wanted, patience, streams)
+        };
+        let ended = std::thread::scope(|threads| threads.spawn(work).join());
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Sends `words` once on each connection and waits for a reply, so that each session holds the
@@ -264,7 +290,7 @@ mod tests {
     fn connections_are_held_and_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
-        let mut held = IdleSockets::open(&address, std::process::id(), 20);
+        let mut held = IdleSockets::open(&address, std::process::id(), 20, None);
         let mut peers: Vec<TcpStream> =
             (0..20).map(|_| listener.accept().expect("they are queued").0).collect();
         held.weigh(std::process::id());
@@ -314,7 +340,7 @@ mod tests {
                 peer.write_all(b"well").expect("it listens");
             }
         });
-        let mut held = IdleSockets::open(&address, std::process::id(), 5);
+        let mut held = IdleSockets::open(&address, std::process::id(), 5, None);
         let why = held.speak(b"ho\n").expect_err("the fifth is not answered");
         assert!(why.contains("idle connection 5"), "{why}");
         server.join().expect("it ends");
@@ -325,10 +351,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
         drop(listener);
-        let seen = IdleSockets::open(&address, std::process::id(), 3).close();
+        let seen = IdleSockets::open(&address, std::process::id(), 3, None).close();
         assert_eq!((seen.opened, seen.kept), (0, 0));
         assert!(seen.why.contains("connection 1 to"), "{seen:?}");
-        assert!(!IdleSockets::open("nowhere", 1, 1).close().why.is_empty());
+        assert!(!IdleSockets::open("nowhere", 1, 1, None).close().why.is_empty());
     }
 
     #[test]

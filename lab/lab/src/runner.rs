@@ -70,6 +70,7 @@ struct Up {
     server: Server,
     cost: CostWatch,
     held: Option<IdleSockets>,
+    far: Option<Arc<Far>>,
     /// (server's core, generator's core).
     cores: Option<(usize, usize)>,
 }
@@ -117,7 +118,7 @@ impl Runner {
         prefix.extend(cores.map(|(server, _)| pin(&self.exe, server)).unwrap_or_default());
         let host = self.far.as_ref().map_or(LOCALHOST, |far| far.host);
         let server = Server::boot_at(host, &prefix, arm, dir, "server", arm.boot_max())?;
-        Ok(Up { server, cost, held: None, cores })
+        Ok(Up { server, cost, held: None, far: self.far.clone(), cores })
     }
 
     /// Runs one generator against one server to its end. `None` when it was interrupted.
@@ -250,7 +251,8 @@ impl Up {
     fn hold(&mut self, wanted: u32) {
         if wanted > 0 {
             let pid = self.server.process.id();
-            let mut held = IdleSockets::open(&self.server.address, pid, wanted);
+            let far = self.far.as_ref();
+            let mut held = IdleSockets::open(&self.server.address, pid, wanted, far);
             held.weigh(pid);
             self.held = Some(held);
         }

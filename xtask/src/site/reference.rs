@@ -243,7 +243,9 @@ fn moves(site: &Site, binary: &Path, all_engines: bool) -> anyhow::Result<()> {
     );
     let table = said(binary, &["engines"])?;
     let names = table.lines().filter_map(|line| line.split_whitespace().next());
-    let known = |name: &&str| crate::root().join(format!("docs/engines/{name}.svg")).exists();
+    let known = |name: &&str| {
+        *name != "bypass" && crate::root().join(format!("docs/engines/{name}.svg")).exists()
+    };
     for name in names.filter(known).filter(|name| all_engines || CHECKED.contains(name)) {
         let path = site.source.join(format!("reference/moves/{name}.html"));
         fs::create_dir_all(path.parent().context("a folder")?)?;

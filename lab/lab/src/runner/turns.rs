@@ -187,7 +187,7 @@ impl Runner {
             let up = player.up.as_ref().ok()?;
             let pid = up.server.root();
             let begun = Instant::now();
-            let mut held = IdleSockets::within(OPENING);
+            let mut held = IdleSockets::within(OPENING).in_network_of(self.far.as_ref());
             held.grow(&up.server.address, pid, wanted);
             let late = begun.elapsed().saturating_sub(OPENED);
             self.idle_ms.fetch_add(late.as_millis() as u64, Ordering::Relaxed);
@@ -263,7 +263,8 @@ impl Up {
         if arm.idle == 0 {
             return Ok(());
         }
-        let (pid, mut held) = (self.server.root(), IdleSockets::default());
+        let pid = self.server.root();
+        let mut held = IdleSockets::default().in_network_of(self.far.as_ref());
         for wanted in [FIRST.min(arm.idle / 2), arm.idle] {
             held.grow(&self.server.address, pid, wanted);
             let seen = held.seen();

@@ -10,6 +10,7 @@
 //! kernel send the frames, take in the frames that have come, and report which sessions may go on.
 //! So a batch of requests costs one system call, however many connections it is for.
 
+mod counts;
 mod flow;
 mod frame;
 mod open;
@@ -31,6 +32,7 @@ use sys::poll::{PollFd, poll};
 use sys::ready::{Interest, Ready};
 use sys::xdp::XdpSocket;
 
+use self::counts::{FrameCounts, add};
 use self::flow::{FlowSettings, FlowStage, Tcp};
 use self::stack::TcpStack;
 use crate::accept::source::AcceptSource;
@@ -38,6 +40,7 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::member::Member;
 use crate::parts::readiness::{KEY_LISTENER, Watcher, serve};
+use crate::status::Gauge;
 use crate::wait::mechanism::Mechanism;
 
 pub use self::open::{Queues, check_bypass};
@@ -50,12 +53,16 @@ const FRAMES: usize = 256;
 /// The wait for free frames, when there are none to send.
 const FULL_LOOK: Duration = Duration::from_millis(1);
 
+/// The parts of the loop, in [`FrameCounts`].
+const TCP: usize = 0;
+const SESSIONS: usize = 1;
+
 /// The mechanism of workers with a queue each, which share the program on the interface.
 pub struct Bypass<'m>(pub &'m Queues);
 
 impl Mechanism for Bypass<'_> {
     fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault> {
-        let Queues { place, sockets, .. } = self.0;
+        let Queues { place, sockets, counts, .. } = self.0;
         // A worker that panicked left only frames behind.
         let socket = sockets[member.index].lock().unwrap_or_else(PoisonError::into_inner);
         let limits = &context.knobs.limits;
@@ -69,8 +76,13 @@ impl Mechanism for Bypass<'_> {
         let stack = TcpStack::new(*place, settings, limits.backlog as usize, context.id.slot());
         let epoll = Epoll::new().map_err(Fault::Wait)?;
         let events = Events::with_capacity(4);
-        let listening = false;
-        serve(context, Waiter { context, socket, stack, epoll, events, listening })
+        let (listening, turned) = (false, context.now());
+        let counts = &counts[member.index];
+        serve(context, Waiter { context, socket, counts, stack, epoll, events, listening, turned })
+    }
+
+    fn gauges(&self) -> Vec<Gauge> {
+        counts::gauges(&self.0.counts)
     }
 }
 
@@ -78,11 +90,14 @@ impl Mechanism for Bypass<'_> {
 struct Waiter<'a, 'q> {
     context: &'a WorkerContext<'a>,
     socket: MutexGuard<'q, XdpSocket>,
+    counts: &'q FrameCounts,
     stack: TcpStack,
     epoll: Epoll,
     events: Events,
     /// New connections are wanted.
     listening: bool,
+    /// When sessions got their turn.
+    turned: Instant,
 }
 
 impl Waiter<'_, '_> {
@@ -102,15 +117,24 @@ impl Waiter<'_, '_> {
             PollFd::new(self.epoll.as_fd(), true, false),
         ];
         poll(&mut list, timeout)?;
+        add(&self.counts.calls[0], 1);
         let has_event = list[1].readable();
         if self.socket.sender.must_kick() {
             self.socket.sender.kick()?;
+            add(&self.counts.calls[1], 1);
         }
         if has_event {
             self.epoll.wait(&mut self.events, Some(Duration::ZERO))?;
             ready.extend(self.events.iter());
         }
         Ok(())
+    }
+
+    /// Counts the time since `from` for a part of the loop; returns the time now.
+    fn spend(&self, part: usize, from: Instant) -> Instant {
+        let now = self.context.now();
+        add(&self.counts.loop_ns[part], now.since(from).as_nanos() as u64);
+        now
     }
 
     fn is_listener(&self, fd: BorrowedFd<'_>) -> bool {
@@ -179,7 +203,7 @@ impl Watcher for Waiter<'_, '_> {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
-        let mut now = self.context.now();
+        let mut now = self.spend(SESSIONS, self.turned);
         let until = timeout.map_or(Instant::NEVER, |timeout| now + timeout);
         self.stack.is_closed = self.context.phase() > Phase::Ready;
         // Input that a session left unread, or that came before it was accepted.
@@ -195,6 +219,7 @@ impl Watcher for Waiter<'_, '_> {
                 true => (next != Instant::NEVER).then(|| next.since(now)),
                 false => Some(Duration::ZERO),
             };
+            self.spend(TCP, now);
             self.sleep(left, ready)?;
             now = self.context.now();
             self.stack.wake_due(now);
@@ -204,6 +229,8 @@ impl Watcher for Waiter<'_, '_> {
                 ready.push(Ready { key: KEY_LISTENER, readable: true, ..NOTHING });
             }
             if !ready.is_empty() || now >= until {
+                self.turned = self.spend(TCP, now);
+                self.counts.note(&self.socket);
                 return Ok(());
             }
         }

@@ -9,6 +9,7 @@ use language::info;
 use sys::socket::is_own;
 use sys::xdp::{Claim, Device, Mode, Redirection, XdpSocket};
 
+use super::counts::FrameCounts;
 use super::frame::Station;
 use crate::address::Address;
 use crate::axes::{Refused, Wait};
@@ -21,6 +22,7 @@ pub struct Queues {
     pub place: Station,
     /// One for each worker.
     pub sockets: Vec<Mutex<XdpSocket>>,
+    pub counts: Vec<FrameCounts>,
     _program: Redirection,
 }
 
@@ -127,7 +129,8 @@ fn open_queues(device: &Device, address: SocketAddrV4) -> io::Result<Queues> {
     info!("frames of {name}: {copies}, picked by a program {mode}; ARP {arp}");
     let Device { mac, mtu, is_virtual, .. } = *device;
     let place = Station { mac, address, mtu: mtu.min(1500), is_virtual };
-    Ok(Queues { place, sockets, _program: program })
+    let counts = sockets.iter().map(|_| FrameCounts::default()).collect();
+    Ok(Queues { place, sockets, counts, _program: program })
 }
 
 fn refused(why: String) -> Fault {
