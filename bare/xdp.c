@@ -1,7 +1,8 @@
 /* HTTP past the kernel's TCP: each segment is answered from its own bytes, without a state. The
  * floor under the engine `bypass`: frames by AF_XDP (copied), no retransmission, no windows.
  *
- * xdp INTERFACE ADDRESS PORT, with an address that the kernel does not have, and queue 0. */
+ * xdp INTERFACE ADDRESS PORT [busy], with an address that the kernel does not have, and queue 0;
+ * with `busy` a wait first polls the device for 50 us. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/bpf.h>
@@ -105,6 +106,13 @@ static int open_queue(int device) {
     return fd;
 }
 
+static void poll_busily(int fd) {
+    int is_preferred = 1, usecs = 50, budget = 64;
+    if (setsockopt(fd, SOL_SOCKET, 69 /* SO_PREFER_BUSY_POLL */, &is_preferred, 4)
+        || setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &usecs, 4)
+        || setsockopt(fd, SOL_SOCKET, 70 /* SO_BUSY_POLL_BUDGET */, &budget, 4)) die("busy");
+}
+
 static uint32_t sum(const uint8_t *bytes, int len, uint32_t sum) {
     for (; len > 1; bytes += 2, len -= 2) sum += bytes[0] << 8 | bytes[1];
     return len ? sum + (bytes[0] << 8) : sum;
@@ -143,8 +151,9 @@ static int answer(const uint8_t *in, uint8_t *out) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 4) return fprintf(stderr, "usage: xdp INTERFACE ADDRESS PORT\n"), 2;
+    if (argc < 4) return fprintf(stderr, "usage: xdp INTERFACE ADDRESS PORT [busy]\n"), 2;
     int device = if_nametoindex(argv[1]), fd = open_queue(device);
+    if (argc > 4) poll_busily(fd);
     struct ifreq ask = {0};
     strncpy(ask.ifr_name, argv[1], IFNAMSIZ - 1);
     if (ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCGIFHWADDR, &ask)) die("the interface");

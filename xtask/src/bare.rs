@@ -15,6 +15,9 @@ pub const WEB: &str = "web";
 /// The loop that answers HTTP/1.1 past the kernel's TCP, on a network interface.
 pub const FRAMES: &str = "xdp";
 
+/// The loop with a switch for each thing that the kernel offers to lower its share.
+pub const OPTIONS: &str = "options";
+
 /// One set of flags for all: those of a distribution, so that the bound is no special build.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
@@ -42,7 +45,7 @@ pub fn build(into: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     std::fs::create_dir_all(into).with_context(|| format!("create {}", into.display()))?;
     let mut built = Vec::new();
-    for name in LOOPS.iter().chain([&WEB, &FRAMES]) {
+    for name in LOOPS.iter().chain([&WEB, &FRAMES, &OPTIONS]) {
         let source = crate::root().join("bare").join(name).with_extension("c");
         let binary = into.join(name);
         let mut command = Command::new(&compiler);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
-use xtask::bare::{LOOPS, WEB, build};
+use xtask::bare::{LOOPS, OPTIONS, WEB, build};
 use xtask::steps;
 
 const STOCK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
@@ -219,4 +219,15 @@ fn the_web_loop_answers_each_head_however_it_is_cut() {
         answers.push(heard);
     }
     assert!(answers.iter().all(|heard| *heard == answers[0]));
+}
+
+#[test]
+fn a_switch_leaves_the_answer_as_it_is() {
+    for switches in [&[][..], &["nagle", "quickack"], &["zerocopy"], &["blocking"]] {
+        let mut command = Command::new(folder().join(OPTIONS));
+        let command = command.args(["127.0.0.1", "0", "3"]).args(switches);
+        let server = Server(steps::Server::start(command).unwrap());
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nxxx";
+        assert_eq!(server.ask("GET / HTTP/1.1\r\n\r\n", &[]), answer, "{switches:?}");
+    }
 }
