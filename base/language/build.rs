@@ -1,14 +1,20 @@
 //! Packs the catalogue, so that a binary that speaks two languages stays small.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::{env, fs};
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
 fn main() {
     println!("cargo::rerun-if-changed=lang/ko.po");
+    #[cfg(feature = "korean")]
+    pack();
+}
+
+#[cfg(feature = "korean")]
+fn pack() {
+    use std::io::Write;
+    use std::path::PathBuf;
+    use std::{env, fs};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     let text = fs::read("lang/ko.po").expect("the catalogue stands next to this file");
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(&text).expect("memory is writable");

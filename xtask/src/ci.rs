@@ -30,6 +30,10 @@ const STEPS: &[Step] = &[
         let what = ["clippy", "--workspace", "--all-targets", "--profile", PROFILE];
         cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
     }),
+    ("light", || {
+        let what = ["clippy", "--package", "roundhouse-runtime", "--no-default-features"];
+        cargo(&[&what[..], &["--profile", PROFILE, "--", "-D", "warnings"]].concat())
+    }),
     ("build", || cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
     ("test", suites::run),
     ("packages", packages),

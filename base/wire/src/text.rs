@@ -14,8 +14,15 @@
 //! UTF-8 file may decode to nonsense instead of being refused. The result therefore names the
 //! encoding.
 
-use encoding_rs::{EUC_KR, UTF_16BE, UTF_16LE};
+#[cfg(feature = "encodings")]
+mod table;
+#[cfg(not(feature = "encodings"))]
+#[path = "text/no_table.rs"]
+mod table;
+
 use std::borrow::Cow;
+
+use self::table::{EXPECTED, by_table, cp949};
 
 /// How many bytes decide whether a file without a mark is UTF-16.
 pub const SAMPLE: usize = 1024;
@@ -51,8 +58,7 @@ pub struct Decoded<'a> {
 /// The bytes are not text in any recognised encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 #[display(
-    "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; save the \
-     file as UTF-8",
+    "expected text in {EXPECTED}, found a byte at offset {} that is not {}; save the file as UTF-8",
     self.offset, self.encoding
 )]
 pub struct Undecodable {
@@ -104,7 +110,7 @@ pub fn encode(text: &str, encoding: Encoding, marked: bool) -> Vec<u8> {
         Encoding::Utf16Le => halves().flat_map(u16::to_le_bytes).collect(),
         Encoding::Utf16Be => halves().flat_map(u16::to_be_bytes).collect(),
         // The code page has no mark.
-        Encoding::Cp949 => EUC_KR.encode(text).0.into_owned(),
+        Encoding::Cp949 => cp949(text),
     }
 }
 
@@ -116,37 +122,6 @@ fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
         all if odd * 4 >= all * 3 => Some(Encoding::Utf16Le),
         all if even * 4 >= all * 3 => Some(Encoding::Utf16Be),
         _ => None,
-    }
-}
-
-/// Decodes with `encoding_rs`; `mark` bytes of byte order mark preceded `bytes`.
-fn by_table(
-    bytes: &[u8],
-    encoding: Encoding,
-    mark: usize,
-) -> Result<Decoded<'static>, Undecodable> {
-    let table = match encoding {
-        Encoding::Utf16Le => UTF_16LE,
-        Encoding::Utf16Be => UTF_16BE,
-        Encoding::Cp949 => EUC_KR,
-        Encoding::Utf8 => unreachable!("UTF-8 is checked without a table"),
-    };
-    let mut decoder = table.new_decoder_without_bom_handling();
-    let room = decoder.max_utf8_buffer_length_without_replacement(bytes.len());
-    let mut text = String::with_capacity(room.unwrap_or(0));
-    let (result, read) = decoder.decode_to_string_without_replacement(bytes, &mut text, true);
-    match result {
-        encoding_rs::DecoderResult::InputEmpty => {
-            text.shrink_to_fit();
-            Ok(Decoded { text: Cow::Owned(text), encoding, marked: mark > 0 })
-        }
-        encoding_rs::DecoderResult::Malformed(bad, after) => {
-            let offset = mark + read.saturating_sub(usize::from(bad) + usize::from(after));
-            Err(Undecodable { encoding, offset })
-        }
-        encoding_rs::DecoderResult::OutputFull => {
-            unreachable!("the buffer was sized for the worst case")
-        }
     }
 }
 

@@ -17,6 +17,7 @@ use crate::knobs::{ClientLimits, InForce, Knobs};
 use crate::member::Member;
 use crate::server::Host;
 use crate::shape::{Shape, WORKERS_MAX};
+#[cfg(feature = "bypass")]
 use crate::wait::bypass::Queues;
 
 /// The data that the workers of any container share.
@@ -37,6 +38,7 @@ pub(crate) struct Common<'a> {
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
     /// The queues of a network interface, where TCP is in user space.
+    #[cfg(feature = "bypass")]
     pub queues: Option<&'a Queues>,
 }
 

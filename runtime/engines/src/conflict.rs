@@ -7,6 +7,9 @@ pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'st
     if cfg!(not(feature = "tokio")) && matches!(wait, Wait::TokioLocal | Wait::TokioSteal) {
         return Some("this program is built without tokio: add the feature `tokio`");
     }
+    if cfg!(not(feature = "bypass")) && wait == Wait::Bypass {
+        return Some("this program is built without TCP in user space: add the feature `bypass`");
+    }
     if container.is_per_connection() {
         if wait != Wait::Blocking {
             return Some(

@@ -1,5 +1,6 @@
 //! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the shutdown.
 
+use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 
 use memory::{Board, Region};
@@ -25,6 +26,7 @@ use crate::shape::{SLOTS, Shape};
 use crate::supervise::{SIGNALS, supervise};
 use crate::tactics::{AcceptBy, Rings};
 use crate::wait;
+#[cfg(feature = "bypass")]
 use crate::wait::bypass::{Queues, check_bypass};
 
 /// Serves until the server is stopped.
@@ -65,11 +67,8 @@ fn start(
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    // Only a server that owns its process may take what was passed to the process.
-    let lent = match host.signals && host.handover.is_none() {
-        true => lent::lent().map_err(|error| Fault::Listen(host.addresses[0].clone(), error))?,
-        false => Vec::new(),
-    };
+    let lent = lent_to(host)?;
+    #[cfg(feature = "bypass")]
     check_bypass(&shape, host, &lent).map_err(Fault::Refused)?;
     let listeners = Listeners::open(&host.addresses, &shape, host.handover, lent)?;
     if listeners.addresses.len() > 1 {
@@ -79,6 +78,7 @@ fn start(
     }
     let shape = &shape;
     // This takes rights that the next step gives up.
+    #[cfg(feature = "bypass")]
     let queues = Queues::of(shape, &listeners.addresses)?;
     host.settle.map_or(Ok(()), |settle| settle()).map_err(Fault::Rights)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
@@ -100,6 +100,7 @@ fn start(
         parts: 1,
         renew: admin.renew,
         extra,
+        #[cfg(feature = "bypass")]
         queues: queues.as_ref(),
     };
     common.put_in_force(&shape.knobs);
@@ -115,6 +116,15 @@ fn start(
         let mut crew = Threads::new(&common, &*mechanism, scope, &over);
         supervise(&common, &mut crew, store, admin, &mut announce)
     })
+}
+
+/// The sockets of a service manager. Only a server that owns its process may take what was passed
+/// to the process.
+fn lent_to(host: &Host<'_>) -> Result<Vec<OwnedFd>, Fault> {
+    match host.signals && host.handover.is_none() {
+        true => lent::lent().map_err(|error| Fault::Listen(host.addresses[0].clone(), error)),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// Checks that the shape is possible for this service.

@@ -6,6 +6,7 @@
 //! sessions of their process.
 
 pub mod blocking;
+#[cfg(feature = "bypass")]
 pub mod bypass;
 pub mod coroutine;
 pub mod epoll;
@@ -52,6 +53,8 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::TokioLocal | Wait::TokioSteal => {
             return Err(Fault::Wait(std::io::ErrorKind::Unsupported.into()));
         }
+        #[cfg(not(feature = "bypass"))]
+        Wait::Bypass => return Err(Fault::Wait(std::io::ErrorKind::Unsupported.into())),
         Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)
@@ -59,6 +62,7 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         Wait::Leader => Box::new(leader::Leaders::new(common, 1, 1)?),
         Wait::Staged => Box::new(staged::stages::Stages::new(common)?),
         Wait::Port => Box::new(CompletionPort::new(common)?),
+        #[cfg(feature = "bypass")]
         Wait::Bypass => Box::new(bypass::Bypass(
             common.queues.ok_or_else(|| Fault::Wait(std::io::ErrorKind::Unsupported.into()))?,
         )),

@@ -39,6 +39,7 @@ macro_rules! inner_service {
 pub mod http2;
 pub mod proxy;
 mod site_names;
+#[cfg(feature = "tls")]
 pub mod tls;
 pub mod trust;
 pub mod websocket;

@@ -37,6 +37,7 @@ mod pool;
 mod reply;
 mod routes;
 mod serve;
+#[cfg(feature = "sim")]
 pub mod sim;
 mod socket;
 mod stream;

@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ::layers::http2::Http2;
+#[cfg(feature = "tls")]
 use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
@@ -140,7 +141,8 @@ impl<S: Service + Send + 'static> Server<S> {
     /// Clients speak TLS 1.2 or 1.3, with [`Server::websocket`] as `wss://`. `cert` is a file with
     /// the certificate chain (PEM, the server's own first), `key` one with its private key (PEM).
     /// They are read at the start, and again at the SIGHUP of a program or of [`Server::run`].
-    /// `--tls-cert` and `--tls-key` of a program take precedence.
+    /// `--tls-cert` and `--tls-key` of a program take precedence. A program without the library's
+    /// feature `tls` refuses them at the start.
     ///
     /// ```no_run
     /// use roundhouse::prelude::*;
@@ -367,12 +369,15 @@ impl<S: Service + Send + 'static> Server<S> {
         ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let certificates = Certificates::new(&self.certificate, std::iter::empty());
-        let Some(keys) = certificates.keys(protocols).map_err(Fault::Refused)? else {
-            return self.serve_as(&inner, None, shape, parts, signals, ready);
-        };
-        let tls = Tls::new(inner, keys);
-        let renew = certificates.renewal(tls.keys());
-        self.serve_as(&tls, Some(&renew), shape, parts, signals, ready)
+        match certificates.keys(protocols).map_err(Fault::Refused)? {
+            None => self.serve_as(&inner, None, shape, parts, signals, ready),
+            #[cfg(feature = "tls")]
+            Some(keys) => {
+                let tls = Tls::new(inner, keys);
+                let renew = certificates.renewal(tls.keys());
+                self.serve_as(&tls, Some(&renew), shape, parts, signals, ready)
+            }
+        }
     }
 
     fn serve_as<T: Service<State = S::State>>(

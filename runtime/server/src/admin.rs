@@ -9,11 +9,14 @@
 //! | `page.html` | a page that draws `/status.json` once a second |
 
 mod handler;
+#[cfg(feature = "metrics")]
 mod metrics;
 mod place;
+#[cfg(feature = "metrics")]
 mod processes;
 
 pub use handler::Front;
+#[cfg(feature = "metrics")]
 pub use metrics::{Exposition, Labels};
 pub use place::{Place, folder, open};
 

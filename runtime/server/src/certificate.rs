@@ -1,10 +1,13 @@
 //! The certificates and keys of a server, for TLS.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(feature = "tls")]
+mod keys;
 
-use ::layers::tls::{KeyPair, Keys};
-use anyhow::{Context, Result};
+#[cfg(not(feature = "tls"))]
+use std::convert::Infallible;
+use std::path::PathBuf;
+
+#[cfg(not(feature = "tls"))]
 use engines::Refused;
 
 /// The protocols that an HTTP server offers, WebSocket included (ALPN, RFC 7301).
@@ -59,45 +62,16 @@ impl Certificates {
         let own = pair.map(|(cert, key)| KeyFiles { names: Vec::new(), cert, key });
         Certificates(own.into_iter().chain(sites).collect())
     }
+}
 
-    /// The keys from the files, for a server that offers `protocols`; `None` without certificates.
+#[cfg(not(feature = "tls"))]
+impl Certificates {
+    /// No keys, if there are no certificates.
     ///
     /// # Errors
-    /// A file cannot be read, or holds something else.
-    pub fn keys(&self, protocols: &[&str]) -> Result<Option<Keys>, Refused> {
-        let make = || Ok(Keys::new(self.read()?, protocols)?);
-        let keys = (!self.0.is_empty()).then(make).transpose();
-        keys.map_err(|error: anyhow::Error| Refused(format!("{error:#}")))
-    }
-
-    /// The function that a worker calls at a reload: it replaces `keys`. Threads share them, so
-    /// only the first of them reads the files.
-    pub fn renewal(&self, keys: &Keys) -> impl Fn(u32) -> Option<String> + Sync {
-        let latest = AtomicU32::new(0);
-        move |edition| {
-            (latest.swap(edition, Ordering::Relaxed) != edition).then(|| self.renew(keys))
-        }
-    }
-
-    /// Reads the files again and replaces the keys; returns a report.
-    fn renew(&self, keys: &Keys) -> String {
-        match self.read().and_then(|pairs| Ok(keys.replace(pairs)?)) {
-            Ok(()) => "the certificates were reloaded".to_owned(),
-            Err(error) => format!("the certificates are unchanged: {error:#}"),
-        }
-    }
-
-    fn read(&self) -> Result<Vec<(Vec<String>, KeyPair)>> {
-        let read = |path: &Path| {
-            sys::input::read(path, sys::input::SMALL)
-                .with_context(|| format!("cannot read {}", path.display()))
-        };
-        let pair = |files: &KeyFiles| {
-            let KeyFiles { names, cert, key } = files;
-            let pair = KeyPair::read(&read(cert)?, &read(key)?)
-                .with_context(|| format!("cannot use {} with {}", cert.display(), key.display()))?;
-            Ok((names.clone(), pair))
-        };
-        self.0.iter().map(pair).collect()
+    /// There are certificates.
+    pub fn keys(&self, _protocols: &[&str]) -> Result<Option<Infallible>, Refused> {
+        let why = "this program is built without TLS: add the feature `tls`";
+        if self.0.is_empty() { Ok(None) } else { Err(Refused(why.to_owned())) }
     }
 }

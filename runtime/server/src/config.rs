@@ -217,6 +217,14 @@ fn read(file: &Path) -> Result<Vec<Choice>> {
     Ok(settings.iter().map(choice).collect())
 }
 
+#[cfg(not(feature = "config"))]
+fn from_toml(_bytes: &[u8]) -> Result<Vec<Choice>> {
+    let why =
+        "this program is built without TOML: add the feature `config`, or write `name = value`";
+    Err(anyhow!(why))
+}
+
+#[cfg(feature = "config")]
 fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
     let text = std::str::from_utf8(bytes)
         .context("expected TOML in UTF-8, found other bytes; save the file as UTF-8")?;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
 use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use anyhow::Result;
@@ -99,22 +100,28 @@ impl ServerArgs {
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         let service = Arc::clone(instance.service);
+        let Some(options) = websocket else {
+            return self.run_sealed(shape, instance, service, beside, store);
+        };
+        let beside = Beside { protocols: certificate::HTTP, ..beside };
+        self.run_sealed(shape, instance, WebSocket::new(service, options), beside, store)
+    }
+
+    /// Serves `inner` in place of the instance's service, in TLS if there is a certificate.
+    fn run_sealed<S: Service, T: Service<State = S::State> + 'static>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        inner: T,
+        beside: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
         let certificates = Certificates::new(&self.certificate, std::iter::empty());
-        let protocols = if websocket.is_some() { certificate::HTTP } else { beside.protocols };
-        match (websocket, certificates.keys(protocols)?) {
-            (None, None) => self.run(shape, instance, beside, store),
-            (Some(options), None) => {
-                let websocket = WebSocket::new(service, options);
-                self.run(shape, &instance.around(&websocket), beside, store)
-            }
-            (None, Some(keys)) => {
-                let tls = Tls::new(service, keys);
-                let renew = certificates.renewal(tls.keys());
-                let beside = Beside { renew: Some(&renew), ..beside };
-                self.run(shape, &instance.around(&tls), beside, store)
-            }
-            (Some(options), Some(keys)) => {
-                let tls = Tls::new(WebSocket::new(service, options), keys);
+        match certificates.keys(beside.protocols)? {
+            None => self.run(shape, &instance.around(&inner), beside, store),
+            #[cfg(feature = "tls")]
+            Some(keys) => {
+                let tls = Tls::new(inner, keys);
                 let renew = certificates.renewal(tls.keys());
                 let beside = Beside { renew: Some(&renew), ..beside };
                 self.run(shape, &instance.around(&tls), beside, store)

@@ -1,7 +1,7 @@
 //! Random bytes, and settings that must read back as they were written.
 
 use super::Settings;
-use encoding_rs::EUC_KR;
+use crate::text::{Encoding, encode};
 use stats::Rng;
 
 /// One round: settings read back in every encoding, and noise is decoded or refused.
@@ -29,18 +29,18 @@ fn written(rng: &mut Rng, at: &str) {
         text += rng.pick::<&str>(&["\n", "\r\n", " // z\n", " /* z */\n", "\t\n"]);
         expected.push((name, value.to_owned()));
     }
-    let halves = |half: fn(u16) -> [u8; 2]| -> Vec<u8> {
-        format!("\u{feff}{text}").encode_utf16().flat_map(half).collect()
-    };
     let files = [
-        text.clone().into_bytes(),
-        format!("\u{feff}{text}").into_bytes(),
-        halves(u16::to_le_bytes),
-        halves(u16::to_be_bytes),
-        EUC_KR.encode(&text).0.into_owned(),
+        (Encoding::Utf8, false),
+        (Encoding::Utf8, true),
+        #[cfg(feature = "encodings")]
+        (Encoding::Utf16Le, true),
+        #[cfg(feature = "encodings")]
+        (Encoding::Utf16Be, true),
+        #[cfg(feature = "encodings")]
+        (Encoding::Cp949, false),
     ];
-    for file in &files {
-        let read = Settings::parse(file);
+    for (encoding, marked) in files {
+        let read = Settings::parse(&encode(&text, encoding, marked));
         let read = read.unwrap_or_else(|bad| panic!("{at}: {bad} in {text:?}"));
         let found: Vec<_> = read.iter().map(|one| (one.name.clone(), one.value.clone())).collect();
         assert_eq!(found, expected, "{at}: {text:?}");

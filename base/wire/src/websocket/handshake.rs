@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use sha1::{Digest, Sha1};
+use sha1_smol::Sha1;
 
 use super::MessageKind;
 use crate::http::{Body, Head, Reply, Status, Version, host};
@@ -154,7 +154,9 @@ fn put(status: Status, fields: &[(&str, &str)], body: &str, out: &mut Vec<u8>) {
 
 /// The value by which a server proves that it has read the key of the client.
 pub fn accept_key(key: &str) -> String {
-    BASE64_STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize())
+    let mut digest = Sha1::from(key);
+    digest.update(GUID.as_bytes());
+    BASE64_STANDARD.encode(digest.digest().bytes())
 }
 
 /// Whether a list of a field has this word.

@@ -12,7 +12,9 @@ use engines::status::Sample;
 use engines::{AdminHandler, Answer, Order};
 use wire::http::{Body, Head, Limits, Reply, Status, Target, Version, head};
 
-use super::{ServerStatus, metrics};
+use super::ServerStatus;
+#[cfg(feature = "metrics")]
+use super::metrics;
 
 /// The page that draws the status.
 const PAGE: &str = include_str!("page.html");
@@ -146,9 +148,15 @@ impl Front {
                 }
             }
             "/governor" => Response::ok(KINDS_TEXT, decisions(&sample())),
+            #[cfg(feature = "metrics")]
             "/metrics" => {
                 Response::ok(metrics::Exposition::KIND, metrics::render(&self.status(sample())))
             }
+            #[cfg(not(feature = "metrics"))]
+            "/metrics" => Response::of(
+                Status::NOT_IMPLEMENTED,
+                "this program is built without metrics: add the feature `metrics`",
+            ),
             _ => Response::of(
                 Status::NOT_FOUND,
                 "expected /status, /status.json, /governor or /metrics, or POST to /drain, \
