@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use server::config;
 use server::help::translated;
-use tools::{architectures, client, ctl, demo, doctor, path, play, senders, top};
+use tools::{architectures, ctl, demo, doctor, path, play, senders, top};
 
 /// The heading of the options that every command has.
 const GLOBAL: &str = "Global options";
@@ -121,8 +121,6 @@ enum Command {
     Log(log::Command),
     /// Place orders with receipts, and prove their history
     Check(check::Args),
-    /// Talk to a stock server
-    Client(client::Args),
     #[command(flatten)]
     Course(course::Command),
     /// Grade a student's stock server, with a reason per lost point
@@ -160,7 +158,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Tune", &["tune"]),
     ("See and learn", &["demo", "museum", "path"]),
     ("Courses", &["grade", "stockserver", "stockclient", "multiclient", "names"]),
-    ("Stock market", &["client", "log", "check"]),
+    ("Stock market", &["log", "check"]),
     ("Media", &["play", "senders"]),
     ("Plans and shells", &["duet", "plan", "completions"]),
 ];
@@ -234,7 +232,6 @@ fn main() -> ExitCode {
         Command::Play(args) => play::run(&args),
         Command::Log(command) => log::run(&command),
         Command::Check(args) => check::run(&args),
-        Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Grade(args) => grade::run(&args),
         Command::Completions(args) => completions::run(&args, translated(grammar())),

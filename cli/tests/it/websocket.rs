@@ -181,11 +181,12 @@ pub fn certificates_are_renewed(arm: &Arm) {
     std::fs::copy(&flags[1], &first).expect("a temporary directory");
     let data = folder.file("stock.txt", book(3, 90));
     let server = arm.stock(&data).with(&flags.each_ref().map(String::as_str)).start();
-    let place = format!("stock+tls://localhost:{}", server.address.port());
+    let place = format!("line+tls://localhost:{}", server.address.port());
     let client = |cert: &str| {
-        run(Command::new(BINARY).args(["client", &place, "--cacert", cert, "-e", "buy 1 1"]))
+        let words = ["load", &place, "--request", "buy 1 1", "-n", "1", "--cacert", cert];
+        run(Command::new(BINARY).args(words))
     };
-    let serves = |cert: &str| client(cert).out == "[buy] success\n";
+    let serves = |cert: &str| client(cert).code == Some(0);
     folder.file("cert", "none");
     server.signal(Signal::HUP);
     server.says("the certificates are unchanged");

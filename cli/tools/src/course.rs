@@ -6,6 +6,8 @@
 //! the one of that name: it takes the same arguments, speaks the same 8192-byte blocks and prints
 //! the same lines.
 
+pub mod detect;
+mod link;
 pub mod multiclient;
 pub mod names;
 mod orders;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `top` | a client of a server's administration, as a screen |
 //! | `ctl` | the same in one line: why, status, orders |
-//! | `client`, `course` | clients of the stock market, for people and as the course has them |
+//! | `course` | clients of the stock market, as the course has them |
 //! | `play` | a receiver of media that measures it |
 //! | `senders` | the ways in which packets leave, and the laboratory that compares them |
 //! | `doctor` | what a machine can measure |
@@ -23,7 +23,6 @@
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 
 pub mod architectures;
-pub mod client;
 pub mod course;
 pub mod ctl;
 pub mod demo;

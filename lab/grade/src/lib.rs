@@ -17,7 +17,7 @@ mod trials;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tools::client::detect;
+use tools::course::detect;
 use wire::framing::Framing;
 
 pub use client::Ending;
@@ -218,7 +218,7 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     if options.framing.is_none() && options.trials.is_none() {
         let time = options.limit.min(Duration::from_secs(15));
         let mut stand = Stand::start(&subject, Rows::of(10, 100), time)?;
-        let detected = detect::framing(&mut stand.connect()?.stream.into());
+        let detected = detect::framing(&mut stand.connect()?.stream);
         let mut told = |why: String| {
             within(NOTICED, || !stand.server.is_running());
             let end = stand.server.obituary().map(|end| format!("the server {end}: "));

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use engines::{Address, Shape, Started};
 use language::level::is_quiet;
 
-/// The lines for a server that is ready. In `tries`, what to try, `{at}` stands for the address.
+/// The lines for a server that is ready. In `tries`, what to try, `{at}` stands
+/// for the address, `{ip}` and `{port}` for its parts.
 pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Started) -> String {
     let engine = shape.name().map_or_else(|| shape.to_string(), str::to_owned);
     let workers =
@@ -24,7 +25,11 @@ pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Star
             });
         }
         for line in tries {
-            let _ = writeln!(text, "  try    {}", line.replace("{at}", &at.to_string()));
+            let parts = [("{at}", at.to_string()), ("{ip}", at.ip().to_string())];
+            let parts = parts.into_iter().chain([("{port}", at.port().to_string())]);
+            let line =
+                parts.fold((*line).to_owned(), |line, (hole, value)| line.replace(hole, &value));
+            let _ = writeln!(text, "  try    {line}");
         }
     }
     text += &format!("  watch  roundhouse top {pid}\n  stop   Ctrl-C; twice to cut connections\n");
@@ -41,7 +46,7 @@ mod tests {
         let check = |listening: Address, expected: &str| {
             let text = welcome(
                 "http",
-                &["open http://{at}/"],
+                &["open http://{at}/", "nc {ip} {port}"],
                 &shape,
                 &Started { listening, also: Vec::new(), rings: None },
             );
@@ -51,7 +56,7 @@ mod tests {
         let net = |text: &str| Address::Net(text.parse().expect("an address"));
         check(net("127.0.0.1:8080"), "\n  try    open http://127.0.0.1:8080/\n");
         check(net("0.0.0.0:80"), "open http://127.0.0.1:80/\n");
-        check(net("[::]:80"), "open http://[::1]:80/\n");
+        check(net("[::]:80"), "open http://[::1]:80/\n  try    nc ::1 80\n");
         check(Address::Unix("/run/a".into(), None), "http on unix:/run/a: epoll");
     }
 }

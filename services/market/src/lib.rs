@@ -37,4 +37,4 @@ pub use order_work::OrderWork;
 /// The port without `--port`.
 pub const PORT: u16 = 6000;
 /// Commands that a person on a terminal may try.
-const TRIES: &[&str] = &["roundhouse client {at}", "roundhouse load stock://{at} --for 2s"];
+const TRIES: &[&str] = &["nc {ip} {port}", "roundhouse load stock://{at} --for 2s"];

@@ -32,7 +32,7 @@ use wire::framing::Framing;
 use self::check::{Book, BookVerdict};
 use self::tally::{Tally, read};
 use super::orders::Menu;
-use crate::client::link;
+use crate::course::link;
 
 /// Below the number of ports that one client machine has for one server (ip_local_port_range,
 /// ip(7)).

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use sys::poll::{PollFd, poll};
 use wire::framing::Framing;
 
-use crate::client::link::{self, Link, Lost};
+use crate::course::link::{self, Link, Lost};
 
 /// The arguments of `stockclient`.
 #[derive(clap::Parser)]

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use wire::framing::Framing;
 
 use super::super::orders::Order;
-use crate::client::link::{self, Link};
+use crate::course::link::{self, Link};
 
 /// Net amounts are kept for this many stocks; ids that are equal modulo it share one, and their
 /// sum is checked.

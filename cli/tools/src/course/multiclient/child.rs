@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use super::super::orders::Orders;
 use super::Plan;
 use super::tally::Tally;
-use crate::client::link::{self, Link};
+use crate::course::link::{self, Link};
 
 /// The number of clients that report why they failed; the others are only counted.
 const FAILURES_SHOWN: u64 = 3;

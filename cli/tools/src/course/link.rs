@@ -7,21 +7,17 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ::stock::{LINE_MAX, command};
 use language::debug;
-use load::tls::{Stream, TlsOptions};
 use load::{Target, Usage};
 use wire::framing::{Decoder, Framing};
 
-/// The default port.
-const PORT: u16 = 6000;
 /// How long connecting may take. Three lost SYNs cost 7 s (tcp(7)).
 const CONNECT: Duration = Duration::from_secs(30);
 /// After this much silence the wait is reported.
-pub const SLOW: Duration = Duration::from_secs(3);
+const SLOW: Duration = Duration::from_secs(3);
 /// The longest accepted reply: some two million stocks.
 const REPLY_MAX: usize = 64 << 20;
 /// The size of one receive.
@@ -29,35 +25,11 @@ const PIECE: usize = 64 * 1024;
 
 /// A connection with known framing.
 pub struct Link {
-    stream: Stream,
+    stream: TcpStream,
     framing: Framing,
     decoder: Decoder,
     /// Received bytes that are not part of a reply yet.
     ahead: Vec<u8>,
-}
-
-/// The certificates that a client believes.
-#[derive(clap::Args)]
-pub struct TrustArgs {
-    /// Believe the certificates in this file (PEM) in place of the system's, for TLS
-    #[arg(long, value_name = "FILE")]
-    cacert: Option<PathBuf>,
-    /// Accept any certificate, for TLS
-    #[arg(long, conflicts_with = "cacert")]
-    insecure: bool,
-}
-
-impl TrustArgs {
-    /// Checks the certificates of `target` by these flags.
-    ///
-    /// # Errors
-    /// There are flags, and the target has no TLS.
-    pub fn apply(&self, mut target: Target) -> Result<Target, String> {
-        let (roots, is_insecure) = (self.cacert.clone(), self.insecure);
-        let options = TlsOptions { roots, is_insecure, ..TlsOptions::default() };
-        target.trust(options).map_err(|usage| usage.to_string())?;
-        Ok(target)
-    }
 }
 
 /// Why there is no reply.
@@ -83,37 +55,19 @@ pub enum Lost {
     Endless,
 }
 
-/// Reads HOST:PORT, with or without `stock://`, `stock+tls://`, `stock+ws://` or `stock+wss://`
-/// before it; a port that is left out is 6000.
-///
-/// # Errors
-/// A sentence with the expected form.
-pub fn target(at: &str) -> Result<Target, String> {
-    let known = |(scheme, _): &(&str, &str)| {
-        ["stock", "stock+tls", "stock+ws", "stock+wss"].contains(scheme)
-    };
-    let (scheme, place) = at.split_once("://").filter(known).unwrap_or(("stock", at));
-    // A bare IPv6 address has colons, so its port needs brackets.
-    let inner = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
-    let place = match inner.parse::<std::net::Ipv6Addr>() {
-        Ok(bare) => format!("[{bare}]:{PORT}"),
-        Err(_) => place.to_owned(),
-    };
-    let target: Result<Target, Usage> = format!("{scheme}://{place}").parse();
-    target.map(Target::settled).map_err(|usage| usage.to_string())
-}
-
-/// The address of a [`target`] of plain TCP, from its host and port.
+/// The address of a server.
 ///
 /// # Errors
 /// A sentence with the expected form.
 pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
+    // A bare IPv6 address has colons, so its port needs brackets.
     let host = if host.contains(':') && !host.starts_with('[') {
         format!("[{host}]")
     } else {
         host.to_owned()
     };
-    target(&format!("{host}:{port}")).map(|target| target.address)
+    let target: Result<Target, Usage> = format!("stock://{host}:{port}").parse();
+    target.map(|target| target.settled().address).map_err(|usage| usage.to_string())
 }
 
 /// Connects.
@@ -137,13 +91,8 @@ pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
 
 impl Link {
     /// A conversation over `stream`, on which no replies are outstanding.
-    pub fn new(stream: impl Into<Stream>, framing: Framing) -> Link {
-        Link { stream: stream.into(), framing, decoder: Decoder::new(framing), ahead: Vec::new() }
-    }
-
-    /// How replies end.
-    pub fn framing(&self) -> Framing {
-        self.framing
+    pub fn new(stream: TcpStream, framing: Framing) -> Link {
+        Link { stream, framing, decoder: Decoder::new(framing), ahead: Vec::new() }
     }
 
     /// Sends one line, whose newline may be missing, in one write, and waits for its reply: the
@@ -175,9 +124,9 @@ impl Link {
     /// Whether the server has closed the connection between requests.
     pub fn is_over(&mut self) -> bool {
         let mut byte = [0];
-        let quiet = self.stream.socket.set_nonblocking(true);
+        let quiet = self.stream.set_nonblocking(true);
         let heard = quiet.and_then(|()| self.stream.read(&mut byte));
-        let restored = self.stream.socket.set_nonblocking(false);
+        let restored = self.stream.set_nonblocking(false);
         match heard {
             Ok(len) => {
                 self.ahead.extend_from_slice(&byte[..len]);
@@ -191,7 +140,7 @@ impl Link {
         let mut scratch = vec![0; PIECE];
         let mut patience = Some(SLOW);
         loop {
-            self.stream.socket.set_read_timeout(patience).map_err(Lost::Broken)?;
+            self.stream.set_read_timeout(patience).map_err(Lost::Broken)?;
             match self.stream.read(&mut scratch) {
                 Ok(0) => return Err(Lost::Closed(self.ahead.len())),
                 Ok(len) => {
@@ -227,7 +176,7 @@ fn waiting(found: usize, framing: Framing) -> String {
 
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.socket.as_fd()
+        self.stream.as_fd()
     }
 }
 
@@ -250,19 +199,14 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let check = |at: &str, expected: &str| {
-            let found = target(at).map(|found| found.address.to_string());
-            assert_eq!(found, Ok(expected.to_owned()), "{at}");
+        let check = |host: &str, expected: &str| {
+            let found = address_of(host, 5).map(|found| found.to_string());
+            assert_eq!(found, Ok(expected.to_owned()), "{host}");
         };
-        check("127.0.0.1:7", "127.0.0.1:7");
-        check("127.0.0.1", "127.0.0.1:6000");
-        check("stock://127.0.0.1:8", "127.0.0.1:8");
-        assert_eq!(target("stock+tls://localhost").expect("a host").address.port(), 6000);
-        check("::1", "[::1]:6000");
-        check("[::1]", "[::1]:6000");
-        check("[::1]:9", "[::1]:9");
-        assert_eq!(address_of("::1", 5).expect("a host").to_string(), "[::1]:5");
-        assert!(target("a:b:c").expect_err("refused").contains("expected HOST:PORT"));
+        check("127.0.0.1", "127.0.0.1:5");
+        check("::1", "[::1]:5");
+        check("[::1]", "[::1]:5");
+        assert!(address_of("a b", 5).expect_err("refused").contains("expected"));
     }
 
     /// The reply that a client reads from a server that sends `reply` once and closes.

@@ -5,10 +5,10 @@
 //! with an empty line; the third kind ends with a line `EOF`; the fourth begins with its length.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use load::tls::Stream;
 use wire::framing::{Framing, Shape};
 
 /// The length of the course's blocks in bytes.
@@ -26,7 +26,7 @@ const REPLY_MAX: usize = 64 << 20;
 ///
 /// # Errors
 /// The server closes, is silent, or answers in an unknown framing.
-pub fn framing(stream: &mut Stream) -> Result<(Framing, Vec<u8>)> {
+pub fn framing(stream: &mut TcpStream) -> Result<(Framing, Vec<u8>)> {
     stream.write_all(b"show\n").context("the connection is broken")?;
     let begin = Instant::now();
     let mut heard = Vec::new();
@@ -40,7 +40,7 @@ pub fn framing(stream: &mut Stream) -> Result<(Framing, Vec<u8>)> {
             some if some.contains(&0) => QUIET,
             _ => STUCK,
         };
-        stream.socket.set_read_timeout(Some(patience)).context("the connection is broken")?;
+        stream.set_read_timeout(Some(patience)).context("the connection is broken")?;
         match stream.read(&mut scratch) {
             Ok(0) if heard.is_empty() => {
                 bail!("expected a reply to `show`, found that the server closes the connection")
@@ -112,12 +112,12 @@ fn unknown(heard: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
 
     /// The detected protocol of a server that sends these pieces in order and does not close.
     fn told(pieces: &'static [&'static [u8]]) -> Result<(String, String), String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let near = TcpStream::connect(listener.local_addr().expect("ours")).expect("a server");
+        let mut near = TcpStream::connect(listener.local_addr().expect("ours")).expect("a server");
         let (mut far, _) = listener.accept().expect("a client");
         let server = std::thread::spawn(move || {
             far.read_exact(&mut [0; 5]).expect("a request");
@@ -127,7 +127,7 @@ mod tests {
             }
             far
         });
-        let outcome = framing(&mut near.into());
+        let outcome = framing(&mut near);
         drop(server.join().expect("all pieces are sent"));
         outcome
             .map(|(framing, text)| {
