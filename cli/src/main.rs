@@ -103,8 +103,6 @@ enum Command {
     Explain(race::explain::Args),
     /// Draw the report of a race again, from its raw data
     Report(race::report::Args),
-    /// Compare two runs of a race
-    Compare(race::compare::Args),
     /// Check what this machine can measure, and what to change
     Doctor(doctor::Args),
     /// Run a table of comparisons with goals, from a plan
@@ -152,7 +150,7 @@ enum Command {
 
 /// The commands in the order in which people meet them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Compare servers", &["ab", "race", "explain", "report", "compare", "doctor"]),
+    ("Compare servers", &["ab", "race", "explain", "report", "doctor"]),
     ("Check and load a server", &["checkup", "load"]),
     ("Serve", &["serve", "engines", "top", "ctl"]),
     ("Tune", &["tune"]),
@@ -224,7 +222,6 @@ fn main() -> ExitCode {
         Command::Plan(args) => race::plan::print_schema(&args),
         Command::Explain(args) => race::explain::run(&args),
         Command::Report(args) => race::report::run(&args),
-        Command::Compare(args) => race::compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Duet(args) => duet::run(args),
         Command::Museum(args) => museum::run(&args),

@@ -13,7 +13,6 @@ mod preflight;
 mod show;
 mod spent;
 
-pub mod compare;
 pub mod explain;
 pub mod report;
 

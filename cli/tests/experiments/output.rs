@@ -142,6 +142,5 @@ fn tables_fit_80_columns_where_no_terminal_is() {
         let file = races.join(format!("{name}.jsonl.gz")).display().to_string();
         check(&["report", &file]);
         check(&["report", &file, "--lang", "ko"]);
-        check(&["compare", &file, &file, "--all"]);
     }
 }

@@ -235,8 +235,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
         assert!(room.text(file).contains(want), "{file}");
     }
     room.run(&["race", "report.jsonl", "--out", "second"]).success();
-    let said = room.run(&["compare", "report.jsonl", "second/report.jsonl"]).out;
-    assert!(said.contains("iterative") && said.contains("open"), "{said}");
+    assert!(room.text("second/report.html").contains("iterative"));
 }
 
 #[test]

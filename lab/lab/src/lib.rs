@@ -40,4 +40,3 @@ pub mod service;
 pub mod trial;
 mod turns;
 pub mod verdict;
-pub mod versus;
