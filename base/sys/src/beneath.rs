@@ -4,13 +4,14 @@
 //! The kernel checks while it resolves the path, so swapping a link between a check and an open
 //! gains an attacker nothing.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, StatxFlags, makedev, openat2, statx};
 use rustix::io::retry_on_intr;
 
 use crate::call::{check_count, uninterrupted};
@@ -32,6 +33,33 @@ pub enum Wait {
     May,
     /// The call fails with `WouldBlock` instead.
     Not,
+}
+
+/// A file with its last change: two that are equal are the same file with the same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    device: u64,
+    inode: u64,
+    /// The time of the last change of content or rights (ctime): seconds and nanoseconds.
+    changed: (i64, i64),
+    len: u64,
+}
+
+impl From<&Metadata> for FileId {
+    fn from(about: &Metadata) -> FileId {
+        let changed = (about.ctime(), about.ctime_nsec());
+        FileId { device: about.dev(), inode: about.ino(), changed, len: about.len() }
+    }
+}
+
+impl FileId {
+    /// The time since the last change; `None` for a change in the future.
+    pub fn age(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let (seconds, nanoseconds) = self.changed;
+        let changed = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
+        now.checked_sub(changed)
+    }
 }
 
 impl RootDir {
@@ -78,6 +106,20 @@ impl RootDir {
             }
             found => found,
         }
+    }
+
+    /// The file that `path`, relative to the root, names now. It only compares files: its links may
+    /// lead anywhere.
+    ///
+    /// # Errors
+    /// Those of statx(2).
+    pub fn id_of(&self, path: impl AsRef<Path>) -> io::Result<FileId> {
+        let wanted = StatxFlags::BASIC_STATS;
+        let path = path.as_ref();
+        let about = retry_on_intr(|| statx(&self.fd, path, AtFlags::STATX_DONT_SYNC, wanted))?;
+        let device = makedev(about.stx_dev_major, about.stx_dev_minor);
+        let changed = (about.stx_ctime.tv_sec, i64::from(about.stx_ctime.tv_nsec));
+        Ok(FileId { device, inode: about.stx_ino, changed, len: about.stx_size })
     }
 
     fn open_beneath(&self, path: &Path, wait: Wait) -> io::Result<File> {

@@ -2,6 +2,7 @@
 //! streams.
 
 pub mod access_log;
+mod open_files;
 pub mod site;
 pub mod streams;
 pub mod tally;

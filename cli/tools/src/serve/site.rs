@@ -18,19 +18,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use ::stock::work::compute;
 use ::web::{Entry, LookupError, Meta, Platform, Resource};
 use seam::{Instant, Source};
-use sys::beneath::{RootDir, Wait, read_at};
+use sys::beneath::{FileId, RootDir, Wait, read_at};
 use sys::clock::{now_ns, thread_cpu_ns};
 use sys::sendfile::is_resident;
+
+use super::open_files::OpenFiles;
 
 /// A folder, or none.
 pub struct Site {
     root: Option<Root>,
+    open_files: OpenFiles,
     /// Whether the engine may send files by itself, which TLS rules out.
     lends: bool,
 }
@@ -54,14 +57,19 @@ impl Root {
         Ok(Root { path, dir, looked_up: AtomicU64::new(now_ns()) })
     }
 
-    fn find(&self, path: &[u8], wait: Wait) -> io::Result<File> {
-        let (now, last) = (now_ns(), self.looked_up.load(Relaxed));
+    /// The directory that the path named at most a second ago.
+    fn dir(&self, now: u64) -> RwLockReadGuard<'_, RootDir> {
+        let last = self.looked_up.load(Relaxed);
         if now.saturating_sub(last) >= LOOKUP_EVERY
             && self.looked_up.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
         {
             self.look_up();
         }
-        self.dir.read().unwrap_or_else(PoisonError::into_inner).find(OsStr::from_bytes(path), wait)
+        self.dir.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, path: &[u8], wait: Wait) -> io::Result<File> {
+        self.dir(now_ns()).find(OsStr::from_bytes(path), wait)
     }
 
     /// Opens the path again. If it names nothing now, the directory that was opened stays.
@@ -87,16 +95,21 @@ impl Site {
     /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
         language::debug!("serving the files of {}", dir.display());
-        Ok(Site { root: Some(Root::open(dir)?), lends })
+        Ok(Site { root: Some(Root::open(dir)?), open_files: OpenFiles::default(), lends })
     }
 
     /// A site without files.
     pub fn without_files() -> Site {
-        Site { root: None, lends: false }
+        Site { root: None, open_files: OpenFiles::default(), lends: false }
     }
 
     fn look(&self, path: &[u8], wait: Wait) -> io::Result<Resource<Arc<OwnedFd>>> {
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let now = now_ns();
+        let id = || root.dir(now).id_of(OsStr::from_bytes(path)).ok();
+        if let Some((file, meta)) = self.open_files.find(path, now, id) {
+            return Ok(Resource::File(file, meta));
+        }
         let file = root.find(path, wait)?;
         let about = file.metadata()?;
         if about.is_dir() {
@@ -107,7 +120,9 @@ impl Site {
         }
         let (modified_ns, version) = (modified_ns(&about), version(&about));
         let meta = Meta { len: about.len(), modified_ns, version };
-        Ok(Resource::File(Arc::new(file.into()), meta))
+        let file: Arc<OwnedFd> = Arc::new(file.into());
+        self.open_files.keep(path, now, (Arc::clone(&file), meta, FileId::from(&about)));
+        Ok(Resource::File(file, meta))
     }
 }
 
@@ -290,6 +305,37 @@ mod tests {
         assert_eq!(names, [&b"a.txt"[..], b"caf\xe9", b"d", b"link"], "no dead link is listed");
         assert!(matches!(site.find(b"caf\xe9"), Ok(Resource::File(..))), "a name in Latin-1");
         assert!(matches!(Site::without_files().find(b"a.txt"), Err(LookupError::Absent)));
+    }
+
+    #[test]
+    fn an_open_file_is_that_of_the_path() {
+        let folder = Folder::new();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a"), "old").expect("a file");
+        let site = Site::open(folder.path(), true).expect("our own folder");
+        let found = || match site.find(b"a") {
+            Ok(Resource::File(file, _)) => {
+                let mut bytes = Vec::new();
+                site.read(&file, 0, 100, &mut bytes).expect("a file");
+                Ok((String::from_utf8(bytes).expect("text"), file))
+            }
+            Ok(Resource::Folder) => panic!("a file"),
+            Err(why) => Err(why),
+        };
+        let one = found().expect("a file").1;
+        let same = |file: &Arc<OwnedFd>| Arc::ptr_eq(file, &found().expect("a file").1);
+        assert!(!same(&one), "a file that changes is opened for each request");
+        std::thread::sleep(Duration::from_millis(1_100));
+        let one = found().expect("a file").1;
+        assert!(same(&one), "a file at rest stays open");
+        std::fs::write(at("a"), "new").expect("a file");
+        assert!(!same(&one), "it was written");
+        assert_eq!(found().expect("a file").0, "new");
+        std::fs::write(at("b"), "other").expect("a file");
+        std::fs::rename(at("b"), at("a")).expect("a file is replaced");
+        assert_eq!(found().expect("a file").0, "other");
+        std::fs::remove_file(at("a")).expect("a file");
+        assert_eq!(found().expect_err("no file"), LookupError::Absent);
     }
 
     #[test]
