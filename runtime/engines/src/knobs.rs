@@ -31,6 +31,9 @@ settings! {
         "helpers" helpers: Option<usize>, "N";
         /// Edge-triggered readiness (epoll only)
         "edge" edge: bool, "";
+        /// Before a loop sleeps, ask the network card for packets for this long, in microseconds
+        /// (wait epoll only; Linux 6.9)
+        "busy-poll" busy_poll: Option<usize>, "MICROSECONDS", bounds: 1..=1_000_000;
         /// Stack of each connection, of which only touched pages are memory (coroutine only)
         /// [default: 262144]
         "stack" stack: Option<usize>, "BYTES", bounds: 65536..=1 << 30;

@@ -159,7 +159,7 @@ impl Shape {
                 self.wait
             )));
         }
-        self.check_stack()?;
+        self.check_waiting()?;
         self.check_bypass()?;
         match self.knobs.loops.handoff {
             Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),

@@ -46,12 +46,29 @@ impl Shape {
         }
     }
 
-    /// Checks the size of a connection's stack.
-    pub(crate) fn check_stack(&self) -> Result<(), Refused> {
+    /// Checks what only one mechanism of waiting has: a stack for each connection, and busy
+    /// polling.
+    pub(crate) fn check_waiting(&self) -> Result<(), Refused> {
+        self.check_stack()?;
+        self.check_busy_poll()
+    }
+
+    fn check_stack(&self) -> Result<(), Refused> {
         match self.knobs.loops.stack {
             Some(_) if self.wait != Wait::Coroutine => Err(Refused(format!(
                 "a stack for each connection belongs to wait coroutine, found wait {}: leave \
                  --stack out, or say --engine coroutine",
+                self.wait
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_busy_poll(&self) -> Result<(), Refused> {
+        match self.knobs.loops.busy_poll {
+            Some(_) if self.wait != Wait::Epoll => Err(Refused(format!(
+                "busy polling belongs to wait epoll, found wait {}: leave --busy-poll out, or say \
+                 --engine epoll",
                 self.wait
             ))),
             _ => Ok(()),
@@ -127,6 +144,19 @@ mod tests {
         check("staged", Some(4), None, "in place");
         check("tokio-steal", Some(4), None, "in place");
         check("port", Some(4), None, "--threads");
+    }
+
+    #[test]
+    fn busy_polling_is_for_epoll() {
+        let refusal = |engine: &str| {
+            let mut shape = Shape::preset(engine, 2).expect("a preset");
+            shape.knobs.loops.busy_poll = Some(60);
+            shape.check().err().map(|refused| refused.to_string())
+        };
+        assert_eq!(["epoll", "reactor"].map(refusal), [None, None]);
+        for engine in ["thread", "prefork", "select", "uring", "coroutine", "leader", "bypass"] {
+            assert!(refusal(engine).is_some_and(|it| it.contains("--busy-poll")), "{engine}");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! The kernel keeps the set of watched descriptors, so the cost of a turn grows with the ready
 //! connections, not with the open ones. By default it is level-triggered: one `epoll_ctl(2)` when a
 //! session opens and one for each change of interest, which a steady session never has.
-//! Edge-triggered (`--edge`) needs only the first call; the loop remembers which sessions may still
-//! be readable.
+//! With `--busy-poll` a wait asks the network card for packets before it sleeps, so that a packet
+//! needs no interrupt and no wake-up. Edge-triggered (`--edge`) needs only the first call; the loop
+//! remembers which sessions may still be readable.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,8 +29,15 @@ impl Poller for Waiter {
     const TELLS_EDGES: bool = true;
 
     fn open(context: &WorkerContext<'_>) -> io::Result<Waiter> {
-        let (events, edge) = (Events::with_capacity(EVENTS), context.knobs.loops.edge);
-        Ok(Waiter { epoll: Epoll::new()?, events, edge })
+        let (events, loops) = (Events::with_capacity(EVENTS), &context.knobs.loops);
+        let epoll = Epoll::new()?;
+        if let Some(microseconds) = loops.busy_poll {
+            epoll.poll_busily(microseconds as u32).map_err(|why| {
+                let wanted = "expected a kernel that polls busily for epoll (Linux 6.9)";
+                io::Error::new(why.kind(), format!("{wanted}, found: {why}; leave --busy-poll out"))
+            })?;
+        }
+        Ok(Waiter { epoll, events, edge: loops.edge })
     }
 
     fn is_edge(&self) -> bool {
