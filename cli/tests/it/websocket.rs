@@ -186,7 +186,8 @@ pub fn certificates_are_renewed(arm: &Arm) {
         let words = ["load", &place, "--request", "buy 1 1", "-n", "1", "--cacert", cert];
         run(Command::new(BINARY).args(words))
     };
-    let serves = |cert: &str| client(cert).code == Some(0);
+    // Its exit code also says whether a busy machine let it measure.
+    let serves = |cert: &str| client(cert).out.contains("certificate checked");
     folder.file("cert", "none");
     server.signal(Signal::HUP);
     server.says("the certificates are unchanged");
