@@ -108,8 +108,8 @@ impl RootDir {
         }
     }
 
-    /// The file that `path`, relative to the root, names now. It only compares files: its links may
-    /// lead anywhere.
+    /// The file that `path`, relative to the root, names now: only to compare it with an open one,
+    /// because links may lead out of the root.
     ///
     /// # Errors
     /// Those of statx(2).

@@ -233,6 +233,20 @@ mod tests {
     const SOON: Option<Duration> = Some(Duration::from_millis(1));
     const LATE: Option<Duration> = Some(Duration::from_secs(10));
 
+    #[test]
+    fn busy_polling_is_what_the_kernel_reports() {
+        const GET_PARAMS: libc::Ioctl = 0x8008_8a02;
+        let epoll = Epoll::new().expect("a descriptor");
+        if let Err(why) = epoll.poll_busily(60) {
+            assert_eq!(why.raw_os_error(), Some(libc::ENOTTY), "before Linux 6.9");
+            return;
+        }
+        let mut found = BusyPolling { microseconds: 0, packets: 0, is_preferred: 0, zero: 0 };
+        // SAFETY: the kernel writes its struct of eight bytes.
+        check(unsafe { libc::ioctl(epoll.fd.as_raw_fd(), GET_PARAMS, &raw mut found) }).unwrap();
+        assert_eq!((found.microseconds, found.packets, found.is_preferred), (60, 64, 1));
+    }
+
     /// Waits once on `epoll` and compares the whole outcome.
     fn check_wait(epoll: &Epoll, timeout: Option<Duration>, expected: &[Ready]) {
         let mut events = Events::with_capacity(8);

@@ -380,7 +380,8 @@ pub(super) fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Pr
 
 /// The protocol, asked more closely where it may be HTTP/2 alone.
 fn newer(name: &str, address: &str, found: Protocol) -> Result<Protocol> {
-    if !found.target.starts_with("https") && !found.load.contains(&"--http2") {
+    let has_tls = found.target.starts_with("https");
+    if !has_tls && !found.load.contains(&"--http2") {
         return Ok(found);
     }
     let spoken = checkup::spoken(sys::resolve::server(address)?).map_err(|why| anyhow!(why))?;
@@ -389,7 +390,7 @@ fn newer(name: &str, address: &str, found: Protocol) -> Result<Protocol> {
             "{name} speaks gRPC alone: name a method, such as \
              grpc://{{address}}/PACKAGE.SERVICE/METHOD, and its message by --load '--body-file FILE'"
         ),
-        Spoken::Http2 if found.target.starts_with("https") => Ok(Protocol {
+        Spoken::Http2 if has_tls => Ok(Protocol {
             name: "HTTP/2 alone, by ALPN; its certificate is not checked",
             load: &["--insecure", "--http2"],
             ..found

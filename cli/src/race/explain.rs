@@ -47,8 +47,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let engine = |it: &PathBuf| PRESETS.iter().find(|preset| it.as_os_str() == preset.name);
     let engines: Vec<&Preset> = args.what.iter().filter_map(engine).collect();
-    let is_plain = args.html.is_none() && !args.json;
-    if is_plain && !engines.is_empty() && engines.len() == args.what.len() {
+    if !engines.is_empty() && engines.len() == args.what.len() {
+        if args.html.is_some() || args.json {
+            let why = "expected a race for --html and --json, found an engine: leave them out";
+            return Err(Refused(why.to_owned()).into());
+        }
         return spent::run(&engines);
     }
     let last = PathBuf::from("report.jsonl");

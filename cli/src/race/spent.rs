@@ -90,7 +90,8 @@ fn measure(engine: &Preset, far: &Far, room: &Path, cores: Placement) -> Result<
 /// The time in soft interrupts of the server's core and of the generator's, nanoseconds.
 fn soft(cores: Placement) -> Result<[f64; 2]> {
     let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    Ok([cores.first, cores.second].map(|core| soft_of(&text, core).unwrap_or_default()))
+    let of = |core| soft_of(&text, core).context("expected the core's line in /proc/stat");
+    Ok([of(cores.first)?, of(cores.second)?])
 }
 
 /// The time of a server's processes outside of the kernel and within, nanoseconds; that of ended

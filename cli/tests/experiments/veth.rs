@@ -19,7 +19,7 @@ fn servers_and_generator_are_joined_by_a_cable_that_vanishes() {
         race.args(["--arm", "bypass=@bypass --interface rhs"]);
     }
     let ended = run(&mut race).success();
-    // Clients of its own network would not reach a TCP past the kernel's.
+    // Clients in the servers' network do not reach a TCP past the kernel's.
     let idle = room.text("report.jsonl").matches("\"opened\":100").count();
     assert_eq!(idle, if has_frames { 4 } else { 3 }, "all arms and the twin have idle memory");
     assert!(ended.err.contains("joined by a pair of veth devices"), "{}", ended.err);

@@ -33,7 +33,7 @@ settings! {
         "edge" edge: bool, "";
         /// Before a loop sleeps, ask the network card for packets for this long, in microseconds
         /// (wait epoll only; Linux 6.9)
-        "busy-poll" busy_poll: Option<usize>, "MICROSECONDS", bounds: 1..=1_000_000;
+        "busy-poll" busy_poll: Option<u32>, "MICROSECONDS", bounds: 1..=1_000_000;
         /// Stack of each connection, of which only touched pages are memory (coroutine only)
         /// [default: 262144]
         "stack" stack: Option<usize>, "BYTES", bounds: 65536..=1 << 30;

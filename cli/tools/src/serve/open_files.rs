@@ -16,7 +16,7 @@ use sys::beneath::FileId;
 
 /// The most files that stay open.
 const FILES_MAX: usize = 64;
-/// The time after which all are closed, so that a file that was deleted gives its disk space back.
+/// The age at which the next request closes all, so that a deleted file gives its disk space back.
 const KEPT: Duration = Duration::from_secs(5);
 /// The age of a change from which on its time names it.
 const AT_REST: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub struct OpenFiles(RwLock<Files>);
 #[derive(Default)]
 struct Files {
     by_path: HashMap<Box<[u8]>, OpenFile>,
-    /// The time of the first, in nanoseconds.
+    /// The time at which the list was empty, in nanoseconds.
     since: u64,
 }
 
