@@ -221,6 +221,15 @@ impl Uring {
         self.refused
     }
 
+    /// Lets each wait, before it sleeps, ask the network card of its sockets for packets
+    /// (`IORING_REGISTER_NAPI`, io_uring_register_napi(3)).
+    ///
+    /// # Errors
+    /// `EINVAL` before Linux 6.9.
+    pub fn poll_busily(&self, microseconds: u32) -> io::Result<()> {
+        enter::poll_busily(&self.ring, microseconds).map(drop)
+    }
+
     /// Whether the kernel supports a feature.
     ///
     /// # Errors

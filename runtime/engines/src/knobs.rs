@@ -7,6 +7,7 @@
 //! reload, workers read them at each use, in threads and processes alike. A cell is one word, so a
 //! reader never sees half a setting; two settings may briefly be of different age.
 
+use std::io;
 use std::time::Duration;
 
 use memory::Settings;
@@ -32,7 +33,7 @@ settings! {
         /// Edge-triggered readiness (epoll only)
         "edge" edge: bool, "";
         /// Before a loop sleeps, ask the network card for packets for this long, in microseconds
-        /// (wait epoll only; Linux 6.9)
+        /// (wait epoll and uring; Linux 6.9)
         "busy-poll" busy_poll: Option<u32>, "MICROSECONDS", bounds: 1..=1_000_000;
         /// Stack of each connection, of which only touched pages are memory (coroutine only)
         /// [default: 262144]
@@ -159,6 +160,19 @@ impl Knobs {
     pub fn live() -> impl Iterator<Item = (&'static SettingRow<Knobs>, &'static LiveSetting<Knobs>)>
     {
         Knobs::ROWS.iter().filter_map(|row| Some((row, row.live.as_ref()?)))
+    }
+}
+
+impl LoopKnobs {
+    /// Turns busy polling on where it is asked for.
+    ///
+    /// # Errors
+    /// The kernel has none.
+    pub(crate) fn poll_busily(&self, turn_on: impl Fn(u32) -> io::Result<()>) -> io::Result<()> {
+        let wanted = "expected a kernel that polls busily (Linux 6.9)";
+        self.busy_poll.map_or(Ok(()), turn_on).map_err(|why| {
+            io::Error::new(why.kind(), format!("{wanted}, found: {why}; leave --busy-poll out"))
+        })
     }
 }
 

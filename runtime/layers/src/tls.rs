@@ -26,6 +26,9 @@ use seam::{
 const RECORD: usize = 16 * 1024;
 /// A session must accept more input at once than one encrypted record.
 const INPUT_MIN: usize = 2 * RECORD;
+/// Plaintext in bytes from which the service waits: what is sealed at once, with its records, is in
+/// the processor's cache, and the buffers stay as small as a thread keeps them.
+const PLAIN_OUTPUT: usize = 32 * 1024;
 /// The maximum number of pieces of output that are encrypted at once.
 const SLICES: usize = 16;
 /// The time limit of a handshake.
@@ -252,7 +255,9 @@ impl<S: Service> Talk<S> {
     /// Opens the inner session once the handshake is done.
     fn welcome(&mut self, inner: &S, cx: &Cx<'_, S::State>) {
         if self.conn.is_none() && !self.tls.is_handshaking() && !self.broken {
-            self.conn = Some(Conn::open(inner, cx, self.peer, &mut Buffers::new(0)));
+            let limits = inner.limits().within_output(PLAIN_OUTPUT);
+            let buffers = &mut Buffers::new(0);
+            self.conn = Some(Conn::open_within(inner, limits, cx, self.peer, buffers));
         }
     }
 

@@ -303,6 +303,18 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// These limits with at most `most` bytes of output, for a layer that holds output too.
+    #[must_use]
+    pub fn within_output(self, most: usize) -> Limits {
+        Limits {
+            output_high: self.output_high.min(most),
+            output_low: self.output_low.min(most / 4),
+            ..self
+        }
+    }
+}
+
 /// The reason that a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closed {

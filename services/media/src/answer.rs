@@ -209,7 +209,7 @@ impl<B: Platform> Media<B> {
                 Trouble::LookupError(missing) => Lack::Refused(status(missing)),
             });
         }
-        match self.platform.try_find(path.as_bytes()) {
+        match self.platform.try_find(path.as_bytes(), None) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             Some(Err(missing)) => Err(Lack::Refused(status(missing))),
             Some(Ok(Resource::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),

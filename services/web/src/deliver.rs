@@ -69,7 +69,7 @@ impl<B: Platform> Web<B> {
                 let now = self.options.second(cx.now);
                 let plan = file::plan(request, form, now);
                 let fields: Vec<(&str, &str)> =
-                    plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+                    plan.fields.iter().map(|(name, value)| (*name, value.as_ref())).collect();
                 if plan.status.0 >= 400 {
                     let why = match plan.status {
                         Status::RANGE => "none of the ranges is within the file",

@@ -10,9 +10,13 @@
 //! joined to the other. A segment of a path that begins with a dot is not served, except
 //! `.well-known`.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
+
+use seam::Instant;
 use wire::http::range::{Ranges, ranges};
 use wire::http::{Status, choice, date};
 
@@ -68,12 +72,14 @@ pub struct SiteFiles<'a, B> {
     pub cache: Option<&'a Cache>,
 }
 
-/// Finds what `request` names without blocking; `None` if that would block.
+/// Finds what `request` names without blocking; `None` if that would block. `turn` is the time at
+/// which this turn began.
 pub fn try_find<B: Platform>(
     files: &SiteFiles<'_, B>,
     request: &FileRequest,
+    turn: Instant,
 ) -> Option<Target<B::File>> {
-    let look = |path: &[u8]| files.platform.try_find(path);
+    let look = |path: &[u8]| files.platform.try_find(path, Some(turn));
     match (resolve(request, files.options, look, |_| None)?, files.cache) {
         (Target::File(file, form), Some(cache)) => {
             let Some(key) = compressible(request, &form) else {
@@ -271,13 +277,16 @@ impl Piece {
     }
 }
 
+/// The name and the value of a field.
+type Field = (&'static str, Cow<'static, str>);
+
 /// A reply about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The status.
     pub status: Status,
-    /// Name and value of each field.
-    pub fields: Vec<(&'static str, String)>,
+    /// The fields.
+    pub fields: Vec<Field>,
     /// The body; empty for a status without one.
     pub pieces: VecDeque<Piece>,
     /// The length of the body.
@@ -289,24 +298,26 @@ pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
     let Form { meta, coding, kind, lifetime, packed, .. } = form;
     let modified = modified(meta, now);
     let tag = tag(meta, coding);
-    let mut fields = vec![("ETag", tag.clone())];
+    // As many as a whole file has.
+    let mut fields: Vec<Field> = Vec::with_capacity(7);
+    fields.push(("ETag", tag.clone().into()));
     if let Some(modified) = modified {
         let stamp = String::from_utf8_lossy(&date::format(modified)).into_owned();
-        fields.push(("Last-Modified", stamp));
+        fields.push(("Last-Modified", stamp.into()));
     }
     if mime::is_compressible(kind) {
-        fields.push(("Vary", "Accept-Encoding".to_owned()));
+        fields.push(("Vary", "Accept-Encoding".into()));
     }
-    fields.extend(lifetime.map(|lifetime| ("Cache-Control", lifetime)));
+    fields.extend(lifetime.map(|lifetime| ("Cache-Control", lifetime.into())));
     let bare = |status, fields| Plan { status, fields, pieces: VecDeque::new(), len: 0 };
     match condition(request, &tag, modified) {
         Some(Status::NOT_MODIFIED) => return bare(Status::NOT_MODIFIED, fields),
         Some(status) => return bare(status, Vec::new()),
         None => {}
     }
-    fields.push(("Accept-Ranges", "bytes".to_owned()));
+    fields.push(("Accept-Ranges", "bytes".into()));
     if let Some(coding) = coding {
-        fields.push(("Content-Encoding", CODINGS[coding].0.to_owned()));
+        fields.push(("Content-Encoding", CODINGS[coding].0.into()));
     }
     let wanted = match &request.range {
         Some(range) if is_same(request, &tag, modified, now) => ranges(range, meta.len),
@@ -314,10 +325,11 @@ pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
     };
     match wanted {
         Ranges::Unsatisfiable => {
-            bare(Status::RANGE, vec![("Content-Range", format!("bytes */{}", meta.len))])
+            let whole = format!("bytes */{}", meta.len);
+            bare(Status::RANGE, vec![("Content-Range", whole.into())])
         }
         Ranges::Whole => {
-            fields.push(("Content-Type", kind.to_owned()));
+            fields.push(("Content-Type", kind.into()));
             let whole = match packed {
                 Some(bytes) => Piece::Packed(bytes, 0),
                 None => Piece::Bytes(0..meta.len),
@@ -327,8 +339,8 @@ pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
         }
         Ranges::Parts(parts) if parts.len() == 1 => {
             let part = parts[0].clone();
-            fields.push(("Content-Type", kind.to_owned()));
-            fields.push(("Content-Range", content_range(&part, meta.len)));
+            fields.push(("Content-Type", kind.into()));
+            fields.push(("Content-Range", content_range(&part, meta.len).into()));
             let len = part.end - part.start;
             Plan {
                 status: Status::PARTIAL,
@@ -357,9 +369,15 @@ fn modified(meta: Meta, now: u64) -> Option<u64> {
 /// the version, because images and package stores give every file one time. A precompressed file is
 /// another representation, so its tag differs even if both were written in the same nanosecond.
 fn tag(meta: Meta, coding: Option<usize>) -> String {
-    let coding = coding.map_or(String::new(), |coding| format!("-{}", CODINGS[coding].0));
-    let version = if meta.version == 0 { String::new() } else { format!("-{:x}", meta.version) };
-    format!("\"{:x}-{:x}{version}{coding}\"", meta.modified_ns, meta.len)
+    let mut tag = format!("\"{:x}-{:x}", meta.modified_ns, meta.len);
+    if meta.version != 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(tag, "-{:x}", meta.version);
+    }
+    if let Some(coding) = coding {
+        tag.extend(["-", CODINGS[coding].0]);
+    }
+    tag + "\""
 }
 
 /// Evaluates the conditions in their order of precedence (RFC 9110 section 13.2.2); returns the
@@ -398,12 +416,7 @@ fn is_same(request: &FileRequest, tag: &str, modified: Option<u64>, now: u64) ->
 
 /// Several ranges in one body (section 14.6). The boundary is derived from the file's time and
 /// length, so it is the same in every engine and process.
-fn multipart(
-    parts: &[Range<u64>],
-    meta: Meta,
-    kind: &str,
-    mut fields: Vec<(&'static str, String)>,
-) -> Plan {
+fn multipart(parts: &[Range<u64>], meta: Meta, kind: &str, mut fields: Vec<Field>) -> Plan {
     let len = meta.len;
     let boundary = format!("roundhouse-{:x}-{len:x}", meta.modified_ns);
     let mut pieces = VecDeque::new();
@@ -421,6 +434,7 @@ fn multipart(
     let end = format!("\r\n--{boundary}--\r\n").into_bytes();
     total += end.len() as u64;
     pieces.push_back(Piece::Text(end));
-    fields.push(("Content-Type", format!("multipart/byteranges; boundary={boundary}")));
+    let kind = format!("multipart/byteranges; boundary={boundary}");
+    fields.push(("Content-Type", kind.into()));
     Plan { status: Status::PARTIAL, fields, pieces, len: total }
 }

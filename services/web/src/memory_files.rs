@@ -1,6 +1,8 @@
 //! Files in memory, the platform of fuzzers and tests. If they are cold, every lookup and read
 //! takes a job, as on a disk whose files are not cached.
 
+use seam::Instant;
+
 use super::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +42,11 @@ impl MemoryFiles {
 impl Platform for MemoryFiles {
     type File = String;
 
-    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<String>, LookupError>> {
+    fn try_find(
+        &self,
+        path: &[u8],
+        _turn: Option<Instant>,
+    ) -> Option<Result<Resource<String>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 

@@ -92,8 +92,10 @@ pub fn media_type(path: &str, given: &[MediaType]) -> &'static str {
 /// Whether files of this type are worth compressing, so that a compressed one may exist next to
 /// them.
 pub fn is_compressible(media_type: &str) -> bool {
-    const PARTS: &[&str] = &["json", "xml", "javascript", "wasm", "toml", "yaml", "image/bmp"];
-    media_type.starts_with("text/") || PARTS.iter().any(|part| media_type.contains(part))
+    const PARTS: &[&str] =
+        &["json", "json5", "ndjson", "xml", "javascript", "wasm", "toml", "yaml", "bmp"];
+    let mut parts = media_type.split(['/', '+', '-', ';']);
+    media_type.starts_with("text/") || parts.any(|part| PARTS.contains(&part))
 }
 
 #[cfg(test)]
@@ -122,7 +124,11 @@ mod tests {
         assert_eq!(known("/a.b/c"), UNKNOWN);
         assert_eq!(known("/a.tar.gz"), "application/gzip");
         assert_eq!(known("/.html"), UNKNOWN);
-        assert!(is_compressible(known("x.svg")) && !is_compressible(known("x.png")));
+        for (name, expected) in [("x.svg", true), ("x.json", true), ("x.png", false)] {
+            assert_eq!(is_compressible(known(name)), expected, "{name}");
+        }
+        // Its type has `xml` in a word, and it is a zip.
+        assert!(!is_compressible(known("x.docx")));
     }
 
     #[test]

@@ -17,7 +17,12 @@ pub trait Platform: Sync {
     type File: Send + 'static;
 
     /// Opens `path`, which is relative to the root, without blocking; `None` if that would block.
-    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Self::File>, LookupError>>;
+    /// With the time at which a turn began, one look may serve all requests of this turn.
+    fn try_find(
+        &self,
+        path: &[u8],
+        turn: Option<Instant>,
+    ) -> Option<Result<Resource<Self::File>, LookupError>>;
 
     /// Opens `path`; may block.
     ///
@@ -130,7 +135,11 @@ pub struct NoFiles;
 impl Platform for NoFiles {
     type File = ();
 
-    fn try_find(&self, _path: &[u8]) -> Option<Result<Resource<()>, LookupError>> {
+    fn try_find(
+        &self,
+        _path: &[u8],
+        _turn: Option<Instant>,
+    ) -> Option<Result<Resource<()>, LookupError>> {
         Some(Err(LookupError::Absent))
     }
 

@@ -404,7 +404,7 @@ impl<B: Platform> Web<B> {
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
             Action::File(request) => {
-                return match file::try_find(&self.files(request.site), &request) {
+                return match file::try_find(&self.files(request.site), &request, cx.now) {
                     Some(target) => self.answer(cx, session, (&request, target), context, out),
                     None => away(session, Job::Find(request), context),
                 };

@@ -47,6 +47,7 @@ struct Update {
 // The numbers of <linux/io_uring.h>.
 const REGISTER_RING_FDS: libc::c_ulong = 20;
 const UNREGISTER_RING_FDS: libc::c_ulong = 21;
+const REGISTER_NAPI: libc::c_ulong = 27;
 
 impl Enter {
     /// Registers the ring's descriptor with this thread, if requested; returns which of `flags` are
@@ -134,6 +135,37 @@ impl Enter {
     }
 }
 
+/// `struct io_uring_napi` of <linux/io_uring.h>.
+#[repr(C)]
+struct Napi {
+    microseconds: u32,
+    is_preferred: u8,
+    operation: u8,
+    zero: [u8; 2],
+    /// 0: the kernel finds the devices of the sockets.
+    strategy: u32,
+    reserved: u32,
+}
+
+/// Registers busy polling (io_uring_register_napi(3)); returns the former microseconds.
+pub(super) fn poll_busily(ring: &IoUring, microseconds: u32) -> io::Result<u32> {
+    let mut napi = Napi {
+        microseconds,
+        is_preferred: 1,
+        operation: 0,
+        zero: [0; 2],
+        strategy: 0,
+        reserved: 0,
+    };
+    // SAFETY: the kernel reads the struct and writes the former settings to it; it outlives the
+    // call.
+    check_long(unsafe {
+        let napi = std::ptr::from_mut(&mut napi);
+        libc::syscall(libc::SYS_io_uring_register, ring.as_raw_fd(), REGISTER_NAPI, napi, 1)
+    })?;
+    Ok(napi.microseconds)
+}
+
 /// `io_uring_register(2)` of one ring descriptor.
 fn register(fd: i32, what: libc::c_ulong, update: &mut Update) -> io::Result<()> {
     // SAFETY: the kernel reads and writes one update, which outlives the call.
@@ -142,4 +174,21 @@ fn register(fd: i32, what: libc::c_ulong, update: &mut Update) -> io::Result<()>
     })?;
     // The result is the number of descriptors processed.
     if done == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_polling_is_what_the_kernel_keeps() {
+        let Ok(ring) = IoUring::new(8) else {
+            println!("skipped: this machine has no ring");
+            return;
+        };
+        match poll_busily(&ring, 60) {
+            Ok(former) => assert_eq!((former, poll_busily(&ring, 10).unwrap()), (0, 60)),
+            Err(why) => assert_eq!(why.raw_os_error(), Some(libc::EINVAL), "before Linux 6.9"),
+        }
+    }
 }

@@ -74,8 +74,9 @@ pub struct BadBlock;
 /// The index of a name in the static table, in capital or small letters; 0 without one.
 pub fn static_index(name: &[u8]) -> usize {
     let names = NAMES.get(name.len()).map_or(&[][..], Vec::as_slice);
-    let found = names.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name));
-    found.map_or(0, |(_, index)| *index)
+    let Some(first) = name.first().map(u8::to_ascii_lowercase) else { return 0 };
+    let is_it = |known: &[u8]| known[0] == first && known.eq_ignore_ascii_case(name);
+    names.iter().find(|(known, _)| is_it(known.as_bytes())).map_or(0, |(_, index)| *index)
 }
 
 /// Appends an integer after the bits `above` its prefix (section 5.1).

@@ -28,7 +28,7 @@ use sys::beneath::{FileId, RootDir, Wait, read_at};
 use sys::clock::{now_ns, thread_cpu_ns};
 use sys::sendfile::is_resident;
 
-use super::open_files::OpenFiles;
+use super::open_files::{OpenFile, OpenFiles};
 
 /// A folder, or none.
 pub struct Site {
@@ -103,11 +103,17 @@ impl Site {
         Site { root: None, open_files: OpenFiles::default(), lends: false }
     }
 
-    fn look(&self, path: &[u8], wait: Wait) -> io::Result<Resource<Arc<OwnedFd>>> {
+    fn look(
+        &self,
+        path: &[u8],
+        turn: Option<Instant>,
+        wait: Wait,
+    ) -> io::Result<Resource<Arc<OwnedFd>>> {
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let now = now_ns();
         let id = || root.dir(now).id_of(OsStr::from_bytes(path)).ok();
-        if let Some((file, meta)) = self.open_files.find(path, now, id) {
+        let turn = turn.map_or(0, Instant::ns);
+        if let Some((file, meta)) = self.open_files.find(path, (now, turn), id) {
             return Ok(Resource::File(file, meta));
         }
         let file = root.find(path, wait)?;
@@ -121,7 +127,8 @@ impl Site {
         let (modified_ns, version) = (modified_ns(&about), version(&about));
         let meta = Meta { len: about.len(), modified_ns, version };
         let file: Arc<OwnedFd> = Arc::new(file.into());
-        self.open_files.keep(path, now, (Arc::clone(&file), meta, FileId::from(&about)));
+        let opened = OpenFile::new(Arc::clone(&file), meta, FileId::from(&about), turn);
+        self.open_files.keep(path, now, opened);
         Ok(Resource::File(file, meta))
     }
 }
@@ -169,8 +176,12 @@ fn missing(error: &io::Error) -> LookupError {
 impl Platform for Site {
     type File = Arc<OwnedFd>;
 
-    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Arc<OwnedFd>>, LookupError>> {
-        match self.look(path, Wait::Not) {
+    fn try_find(
+        &self,
+        path: &[u8],
+        turn: Option<Instant>,
+    ) -> Option<Result<Resource<Arc<OwnedFd>>, LookupError>> {
+        match self.look(path, turn, Wait::Not) {
             Ok(found) => Some(Ok(found)),
             // Old kernels cannot answer without blocking (InvalidInput).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
@@ -180,7 +191,7 @@ impl Platform for Site {
     }
 
     fn find(&self, path: &[u8]) -> Result<Resource<Arc<OwnedFd>>, LookupError> {
-        self.look(path, Wait::May).map_err(|error| missing(&error))
+        self.look(path, None, Wait::May).map_err(|error| missing(&error))
     }
 
     fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
@@ -282,7 +293,7 @@ mod tests {
         let check = |path: &str, want: LookupError| {
             let patient = site.find(path.as_bytes()).expect_err(path);
             assert_eq!(patient, want, "{path}");
-            if let Some(quick) = site.try_find(path.as_bytes()) {
+            if let Some(quick) = site.try_find(path.as_bytes(), None) {
                 assert_eq!(quick.expect_err(path), want, "{path}, at a try_find");
             }
         };

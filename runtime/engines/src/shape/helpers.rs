@@ -66,9 +66,9 @@ impl Shape {
 
     fn check_busy_poll(&self) -> Result<(), Refused> {
         match self.knobs.loops.busy_poll {
-            Some(_) if self.wait != Wait::Epoll => Err(Refused(format!(
-                "busy polling belongs to wait epoll, found wait {}: leave --busy-poll out, or say \
-                 --engine epoll",
+            Some(_) if !matches!(self.wait, Wait::Epoll | Wait::Uring) => Err(Refused(format!(
+                "busy polling belongs to wait epoll and uring, found wait {}: leave --busy-poll \
+                 out, or say --engine epoll",
                 self.wait
             ))),
             _ => Ok(()),
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn busy_polling_is_for_epoll() {
+    fn busy_polling_is_for_epoll_and_uring() {
         let refusal = |engine: &str| {
             let mut shape = Shape::preset(engine, 2).expect("a preset");
             shape.knobs.loops.busy_poll = Some(60);
             shape.check().err().map(|refused| refused.to_string())
         };
-        assert_eq!(["epoll", "reactor"].map(refusal), [None, None]);
-        for engine in ["thread", "prefork", "select", "uring", "coroutine", "leader", "bypass"] {
+        assert_eq!(["epoll", "reactor", "uring"].map(refusal), [None, None, None]);
+        for engine in ["thread", "prefork", "select", "port", "coroutine", "leader", "bypass"] {
             assert!(refusal(engine).is_some_and(|it| it.contains("--busy-poll")), "{engine}");
         }
     }

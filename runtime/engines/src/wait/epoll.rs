@@ -31,12 +31,7 @@ impl Poller for Waiter {
     fn open(context: &WorkerContext<'_>) -> io::Result<Waiter> {
         let (events, loops) = (Events::with_capacity(EVENTS), &context.knobs.loops);
         let epoll = Epoll::new()?;
-        if let Some(microseconds) = loops.busy_poll {
-            epoll.poll_busily(microseconds).map_err(|why| {
-                let wanted = "expected a kernel that polls busily for epoll (Linux 6.9)";
-                io::Error::new(why.kind(), format!("{wanted}, found: {why}; leave --busy-poll out"))
-            })?;
-        }
+        loops.poll_busily(|microseconds| epoll.poll_busily(microseconds))?;
         Ok(Waiter { epoll, events, edge: loops.edge })
     }
 

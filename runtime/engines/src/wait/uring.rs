@@ -49,6 +49,8 @@ impl Mechanism for Rings {
         // The thread that uses the ring makes it, after any fork.
         let tactics = context.knobs.tactics;
         let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
+        let busily = |microseconds| ring.poll_busily(microseconds);
+        context.knobs.loops.poll_busily(busily).map_err(Fault::Wait)?;
         // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
         // workers want the same mode of a listener that they share; an acceptor sets the mode of
         // its own listener.

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use seam::{Buffers, Closed, Conn, Cx, Instant, Limits, Out, Peer, Service};
+use seam::{Buffers, Closed, Conn, Cx, Instant, Out, Peer, Service};
 use wire::http2::{
     Code, FRAME_MAX, Kind, ReplyPiece, ReplyReader, RequestHead, WINDOW, flag, put_frame, put_head,
     put_reset,
@@ -22,12 +22,7 @@ pub struct Io<'p, 'c, S: Service> {
 impl<S: Service> Io<'_, '_, S> {
     /// Opens a session.
     pub fn open(&self, peer: Peer) -> Conn<S::Session, S::Job> {
-        let limits = self.inner.limits();
-        let limits = Limits {
-            output_high: limits.output_high.min(STREAM_OUTPUT),
-            output_low: limits.output_low.min(STREAM_OUTPUT / 4),
-            ..limits
-        };
+        let limits = self.inner.limits().within_output(STREAM_OUTPUT);
         Conn::open_within(self.inner, limits, self.cx, peer, &mut Buffers::new(0))
     }
 }
