@@ -303,6 +303,10 @@ fn poured(stand: &mut Stand, begin: &[u8], part: &[u8]) -> Result<Poured, String
         grown.unwrap_or_default()
     };
     let mut client = stand.connect().map_err(broken)?;
+    if stand.speech.kind == Kind::Http2 {
+        // The answer to the server's SETTINGS must not come within a head (RFC 9113 section 6.10).
+        client.ask(&stand.speech, STARVED).map_err(broken)?;
+    }
     client.send(begin).map_err(broken)?;
     let (mut taken, mut grown, mut has_ended, mut said) = (0, 0, false, Ok(None));
     let end = Instant::now() + 2 * STARVED;

@@ -67,6 +67,9 @@ macro_rules! cases {
 }
 
 cases! {
+    "h2-data-after-end" "RFC 9113 section 6.1" true Resets "STREAM_CLOSED",
+        |it| [asked(it, 1), frame(Kind::Data, flag::END_STREAM, 1, b"a")].concat(),
+        "DATA after the end of a request";
     "h2-data-on-connection" "RFC 9113 section 6.1" true Ends "PROTOCOL_ERROR",
         |_| frame(Kind::Data, 0, 0, b"a"), "DATA on stream 0";
     "h2-padding" "RFC 9113 section 6.1" true Ends "PROTOCOL_ERROR",
@@ -186,11 +189,12 @@ fn long(len: usize) -> Vec<u8> {
     out
 }
 
-/// The begin of a head, and CONTINUATION that may follow for ever: fields of one letter.
+/// The begin of the head of a second request, and CONTINUATION that may follow for ever: fields of
+/// one letter, in some frames a write.
 pub(super) fn endless_head() -> (Vec<u8>, Vec<u8>) {
     let fields = b"\0\x01x\x01a".repeat(FRAME_MAX / 5);
-    let begin = frame(Kind::Headers, flag::END_STREAM, 1, &[0x82, 0x86, 0x84]);
-    (begin, frame(Kind::Continuation, 0, 1, &fields))
+    let begin = frame(Kind::Headers, flag::END_STREAM, 3, &[0x82, 0x86, 0x84]);
+    (begin, frame(Kind::Continuation, 0, 3, &fields).repeat(4))
 }
 
 /// The conduct of a server after a case.
