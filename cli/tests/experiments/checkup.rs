@@ -1,7 +1,8 @@
 //! A check-up by the command: its exit codes, its page, its JSON, and nothing left behind.
 
-use crate::{BINARY, Room};
+use crate::{BINARY, Room, root};
 use document::{Checkup, Judgement};
+use testkit::has;
 
 #[test]
 fn a_checkup_writes_its_forms_and_ends_by_its_conditions() {
@@ -30,4 +31,43 @@ fn a_checkup_writes_its_forms_and_ends_by_its_conditions() {
     room.run(&["checkup", &server, "--only", "dates"]).exits(2);
     room.run(&["checkup", "http://192.0.2.1/", "--only", "date"]).exits(2);
     room.run(&["checkup", "false", "--only", "date"]).exits(1);
+}
+
+/// Each command recognises the protocol of a server; for a server of gRPC alone `ab` and `race` ask
+/// for a method, in these words.
+fn check(room: &Room, server: &str, protocol: &str, refusal: Option<&str>) {
+    let words = ["checkup", server, "--quick", "--only", "h2-preface", "--json"];
+    let found: Checkup = serde_json::from_str(&room.run(&words).success().out).expect("a check-up");
+    assert!(found.protocol.starts_with(protocol), "{found:?}");
+    assert_eq!(found.judged(Judgement::Good).count(), 1, "{found:?}");
+    let race = room.run(&["race", "--service", server, "--dry-run"]);
+    let ab = room.run(&["ab", server, server, "--budget", "3s", "--fail-if", "cpu > 99x old"]);
+    for ended in [race, ab] {
+        match refusal {
+            Some(words) => ended.exits(2).says(words),
+            None => ended.success().says(&format!("speaks {protocol}")),
+        };
+    }
+}
+
+#[test]
+fn servers_of_http_2_alone_are_recognised() {
+    let room = Room::shared();
+    if has("python3") {
+        let source = root().join("lab/checkup/tests/http2.py");
+        let server = format!("python3 {} {{port}}", source.display());
+        check(&room, &server, "HTTP/2 alone; for gRPC name a method", None);
+        let refusal = "speaks gRPC alone: name a method, such as grpc://{address}/PACKAGE.SERVICE";
+        check(&room, &format!("{server} grpc"), "gRPC, by calls", Some(refusal));
+    }
+    if has("nghttpd") {
+        let made = rcgen::generate_simple_self_signed(["a.org".to_owned()]).expect("a good name");
+        let key = room.folder.file("key.pem", made.signing_key.serialize_pem());
+        let cert = room.folder.file("cert.pem", made.cert.pem());
+        room.folder.file("index.html", "a page");
+        let [key, cert] = [key, cert].map(|path| path.display().to_string());
+        // A race appends flags of ours, which the shell leaves out.
+        let serves = format!("nghttpd -d {} {{port}} {key} {cert}", room.path().display());
+        check(&room, &format!("sh -c 'exec {serves}'"), "HTTP/2 alone, by ALPN", None);
+    }
 }

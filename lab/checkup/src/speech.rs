@@ -201,9 +201,11 @@ impl Speech {
         Ok(self)
     }
 
-    /// Whether the first reply has a status of 400 or more.
+    /// Whether the first reply has a status of 400 or more, or one of gRPC to a page.
     fn is_refused(&self) -> bool {
-        self.first.split(' ').nth(1).and_then(|it| it.parse().ok()).is_some_and(|it: u16| it >= 400)
+        let is_call = self.target.as_ref().is_some_and(|target| target.is_grpc);
+        let status = self.first.split(' ').nth(1).and_then(|it| it.parse().ok());
+        status.is_some_and(|it: u16| it >= 400) || (self.first.starts_with("gRPC") && !is_call)
     }
 
     /// Whether connections are encrypted.
