@@ -2,11 +2,13 @@
 //! like its own. It announces the server's address and the process whose costs are the server's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use meter::machine::{LISTENS, tcp_sockets};
 
 /// The arguments of `attach`.
 #[derive(clap::Args)]
@@ -31,7 +33,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// # Errors
 /// None listens, it cannot be seen, or independent processes share the port.
 pub fn owner(address: SocketAddr) -> Result<u32> {
-    let sockets = listeners(address.port())?;
+    let own = tcp_sockets(LISTENS).filter(|it| it.0 == address.port());
+    let sockets: BTreeSet<_> = own.map(|it| OsString::from(format!("socket:[{}]", it.1))).collect();
     if sockets.is_empty() {
         bail!("expected a server that listens on {address}, found none on this machine");
     }
@@ -59,25 +62,6 @@ pub fn owner(address: SocketAddr) -> Result<u32> {
         ),
         _ => bail!("expected one server on {address}, found the processes {roots:?}"),
     }
-}
-
-/// The listening sockets of a port, as links in `/proc/PID/fd` name them (proc_net_tcp(5): state 10
-/// is LISTEN, the tenth word the inode).
-fn listeners(port: u16) -> Result<BTreeSet<std::ffi::OsString>> {
-    let mut found = BTreeSet::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        // A machine without IPv6 has no such file.
-        let text = fs::read_to_string(table).unwrap_or_default();
-        for line in text.lines().skip(1) {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            let [_, local, _, "0A", _, _, _, _, _, inode, ..] = words[..] else { continue };
-            let here = local.rsplit_once(':').map(|it| u16::from_str_radix(it.1, 16));
-            if here == Some(Ok(port)) {
-                found.insert(format!("socket:[{inode}]").into());
-            }
-        }
-    }
-    Ok(found)
 }
 
 fn parent(pid: u32) -> Option<u32> {

@@ -13,6 +13,7 @@ use lab::plan::Arm;
 use lab::service::Service;
 use language::{eprintln, info, tr};
 use load::Slo;
+use meter::machine::{LISTENS, tcp_sockets};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -197,14 +198,7 @@ fn subject(args: &Args) -> Result<Subject> {
 fn listens(pid: u32) -> Result<SocketAddr> {
     let is_its =
         |port: &u16| attach::owner(SocketAddr::from(([127, 0, 0, 1], *port))).ok() == Some(pid);
-    let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default()
-        + &fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
-    let port = |line: &str| {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, local, _, "0A", ..] = words[..] else { return None };
-        u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()
-    };
-    let mut ports: Vec<u16> = text.lines().filter_map(port).collect();
+    let mut ports: Vec<u16> = tcp_sockets(LISTENS).map(|it| it.0).collect();
     ports.sort_unstable();
     ports.dedup();
     ports.retain(is_its);

@@ -13,12 +13,14 @@ use crate::speech::Speech;
 /// The longest reply that is read (bytes).
 const REPLY_MAX: usize = 64 << 20;
 
-pub(crate) struct Client {
-    pub(crate) stream: Stream,
+/// A connection. Each wait has a limit.
+pub struct TrialClient {
+    /// Its socket, and TLS over it.
+    pub stream: Stream,
     /// Received bytes that no reply has used.
-    pub(crate) ahead: Vec<u8>,
+    pub ahead: Vec<u8>,
     /// The server has closed its side.
-    pub(crate) is_closed: bool,
+    pub is_closed: bool,
     /// The state of HTTP/2.
     talk: Option<Talk>,
 }
@@ -36,10 +38,10 @@ pub(crate) struct Reply {
     pub(crate) closes: bool,
 }
 
-impl Client {
+impl TrialClient {
     /// A connection after its handshakes, and after the greeting of HTTP/2.
-    pub(crate) fn open(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Client> {
-        let mut client = Client::dial(speech, at, patience)?;
+    pub(crate) fn open(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let mut client = TrialClient::dial(speech, at, patience)?;
         if speech.call.is_some() {
             client.talk = Some(Talk::default());
             client.send(&greeting())?;
@@ -48,29 +50,42 @@ impl Client {
     }
 
     /// A connection after the handshakes of its layers.
-    pub(crate) fn dial(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Client> {
-        let socket = TcpStream::connect_timeout(&at, patience)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(patience))?;
-        socket.set_write_timeout(Some(patience))?;
+    pub(crate) fn dial(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let socket = connected(at, patience)?;
         let stream = match &speech.target {
             Some(target) => {
                 Stream::new(socket, target).map_err(|usage| io::Error::other(usage.to_string()))?
             }
             None => socket.into(),
         };
-        let mut client = Client { stream, ahead: Vec::new(), is_closed: false, talk: None };
+        let mut client = TrialClient { stream, ahead: Vec::new(), is_closed: false, talk: None };
         client.stream.agree()?;
         Ok(client)
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// A connection without layers.
+    ///
+    /// # Errors
+    /// The server does not accept it in time.
+    pub fn plain(at: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let stream = connected(at, patience)?.into();
+        Ok(TrialClient { stream, ahead: Vec::new(), is_closed: false, talk: None })
+    }
+
+    /// Sends all bytes.
+    ///
+    /// # Errors
+    /// The server reads none of them in time, or has closed.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)?;
         self.stream.flush()
     }
 
     /// Receives once into `ahead`; `false` at the end and after `end`.
-    pub(crate) fn receive(&mut self, end: Instant) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The connection is broken, or what it says has no end.
+    pub fn receive(&mut self, end: Instant) -> io::Result<bool> {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() || self.is_closed {
             return Ok(false);
@@ -137,6 +152,14 @@ impl Client {
         self.send(&request)?;
         self.reply(speech, patience)
     }
+}
+
+fn connected(at: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect_timeout(&at, patience)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(patience))?;
+    Ok(socket)
 }
 
 /// The first whole reply of HTTP in `bytes`; interim ones (1xx) before it belong to it.

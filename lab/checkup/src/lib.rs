@@ -27,6 +27,7 @@ use document::{CHECKUP_SCHEMA, Checkup, CheckupRow};
 use lab::plan::Arm;
 use load::Slo;
 
+pub use client::TrialClient;
 pub use trials::names;
 
 use speech::Speech;

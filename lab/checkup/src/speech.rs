@@ -11,7 +11,7 @@ use std::time::Duration;
 use wire::framing::{Decoder, Framing, Shape};
 
 use crate::Subject;
-use crate::client::{self, Client, Reply};
+use crate::client::{self, Reply, TrialClient};
 use crate::http2::Call;
 
 /// The time that a server has for its first reply.
@@ -188,7 +188,7 @@ impl Speech {
         }
         let said = self.said();
         let broken = |why| format!("expected a reply to `{said}`, found: {why}");
-        let mut client = Client::open(&self, at, PATIENCE).map_err(broken)?;
+        let mut client = TrialClient::open(&self, at, PATIENCE).map_err(broken)?;
         let reply = client.ask(&self, PATIENCE).map_err(broken)?;
         if target.is_grpc && !reply.head.starts_with("gRPC") {
             return Err(format!("expected a status of gRPC, found {}", reply.head));

@@ -19,7 +19,7 @@ use load::work::Think;
 use load::{Plan, Report};
 use meter::{Memory, TreeCost};
 
-use crate::client::Client;
+use crate::client::TrialClient;
 use crate::life::Life;
 use crate::speech::{Kind, Speech};
 use crate::{CheckupOptions, Subject};
@@ -99,13 +99,13 @@ impl Stand {
         Duration::from_secs_f64(if self.options.is_quick { whole / 2.5 } else { whole })
     }
 
-    pub(crate) fn connect(&self) -> io::Result<Client> {
-        Client::open(&self.speech, self.life.at, STARVED)
+    pub(crate) fn connect(&self) -> io::Result<TrialClient> {
+        TrialClient::open(&self.speech, self.life.at, STARVED)
     }
 
     /// A connection on which nothing was said.
-    pub(crate) fn dial(&self) -> io::Result<Client> {
-        Client::dial(&self.speech, self.life.at, STARVED)
+    pub(crate) fn dial(&self) -> io::Result<TrialClient> {
+        TrialClient::dial(&self.speech, self.life.at, STARVED)
     }
 
     /// A plain connection, before any handshake of layers.
@@ -220,7 +220,7 @@ impl Stand {
 }
 
 /// Connections that are reset when they are closed, so that no port waits (TIME_WAIT).
-pub(crate) fn resets(client: &Client) {
+pub(crate) fn resets(client: &TrialClient) {
     // A connection that is gone needs no reset.
     let _ = sys::socket::set_linger_reset(client.stream.socket.as_fd());
 }

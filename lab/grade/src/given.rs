@@ -1,13 +1,12 @@
 //! Trials that a teacher writes: talks of clients with a server of any line protocol.
 
-use std::io::{ErrorKind, Read};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use regex::Regex;
 use serde::Deserialize;
-use stats::words;
 
-use crate::client::Client;
+use crate::client::{Client, Lost};
 use crate::market::quoted;
 use crate::stand::Stand;
 use crate::trials::Outcome;
@@ -100,14 +99,13 @@ impl GivenTrial {
     }
 
     fn talk(&self, mut client: Client) -> Outcome {
-        let mut ahead = Vec::new();
         for round in 1..=self.repeat {
             for (at, step) in self.steps.iter().enumerate() {
                 let told = |why| match self.repeat {
                     1 => format!("step {}: {why}", at + 1),
                     _ => format!("step {} of round {round}: {why}", at + 1),
                 };
-                if !step.make(&mut client, &mut ahead).map_err(told)? {
+                if !step.make(&mut client).map_err(told)? {
                     return Ok(());
                 }
             }
@@ -117,9 +115,8 @@ impl GivenTrial {
 }
 
 impl Step {
-    /// Makes the step; `ahead` holds received bytes that no step has used. Whether the connection
-    /// is still open.
-    fn make(&self, client: &mut Client, ahead: &mut Vec<u8>) -> Result<bool, String> {
+    /// Makes the step. Whether the connection is still open.
+    fn make(&self, client: &mut Client) -> Result<bool, String> {
         match self {
             Step::Send(text) => client.send(text.as_bytes())?,
             Step::Pieces(text) => {
@@ -131,7 +128,8 @@ impl Step {
             Step::Expect(text) => {
                 let begins = |got: &[u8]| got.iter().zip(text.as_bytes()).all(|(a, b)| a == b);
                 let whole = |got: &[u8]| got.len() >= text.len() || !begins(got);
-                receive(client, ahead, whole).map_err(|why| format!("{}: {why}", wanted(text)))?;
+                receive(client, whole).map_err(|why| format!("{}: {why}", wanted(text)))?;
+                let ahead = &mut client.link.ahead;
                 if !begins(ahead) {
                     return Err(format!("{}, found {}", wanted(text), quoted(ahead)));
                 }
@@ -139,8 +137,9 @@ impl Step {
             }
             Step::Line(pattern) => {
                 let name = format!("expected a line like `{pattern}`");
-                receive(client, ahead, |got| got.contains(&b'\n'))
+                receive(client, |got| got.contains(&b'\n'))
                     .map_err(|why| format!("{name}: {why}"))?;
+                let ahead = &mut client.link.ahead;
                 let end = ahead.iter().position(|&byte| byte == b'\n').unwrap_or(ahead.len() - 1);
                 let line: Vec<u8> = ahead.drain(..=end).collect();
                 if !is_like(String::from_utf8_lossy(&line).trim(), pattern) {
@@ -150,10 +149,8 @@ impl Step {
             Step::Pause(time) => thread::sleep(Duration::from_millis(*time)),
             Step::End(false) => return Ok(false),
             Step::End(true) => {
-                return match receive(client, ahead, |_| false) {
-                    Err(why) if why.contains("closed") => Ok(false),
-                    _ => Err("expected the server to close the connection".to_owned()),
-                };
+                let told = || "expected the server to close the connection".to_owned();
+                return client.sees_end().then_some(false).ok_or_else(told);
             }
         }
         Ok(true)
@@ -162,17 +159,8 @@ impl Step {
 
 /// Whether a line is like `pattern`, in which `*` stands for any text.
 fn is_like(line: &str, pattern: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let first = pieces.next().unwrap_or_default();
-    let Some(mut rest) = line.strip_prefix(first) else { return false };
-    let Some(last) = pieces.next_back() else { return rest.is_empty() };
-    for piece in pieces {
-        match rest.find(piece) {
-            Some(at) => rest = &rest[at + piece.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    let pattern = format!("(?s)^{}$", regex::escape(pattern).replace(r"\*", ".*"));
+    Regex::new(&pattern).is_ok_and(|it| it.is_match(line))
 }
 
 fn wanted(text: &str) -> String {
@@ -180,32 +168,18 @@ fn wanted(text: &str) -> String {
 }
 
 /// Receives until `is_whole`.
-fn receive(
-    client: &mut Client,
-    ahead: &mut Vec<u8>,
-    is_whole: impl Fn(&[u8]) -> bool,
-) -> Result<(), String> {
-    let patience = client.access.patience;
-    let end = Instant::now() + patience;
-    let mut scratch = [0; 16 * 1024];
-    while !is_whole(ahead) {
-        let left = end.saturating_duration_since(Instant::now()).max(Duration::from_micros(1));
-        let _ = client.stream.set_read_timeout(Some(left));
-        match client.stream.read(&mut scratch) {
-            Ok(0) => return Err(format!("the server closed the connection{}", after(ahead))),
-            Ok(_) if ahead.len() > 1 << 20 => return Err("the reply has no end".to_owned()),
-            Ok(length) => ahead.extend_from_slice(&scratch[..length]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(format!("no reply within {}{}", words::span(patience), after(ahead)));
-            }
-            Err(error) => return Err(format!("the server closed the connection: {error}")),
-        }
-    }
-    Ok(())
-}
-
-fn after(ahead: &[u8]) -> String {
-    if ahead.is_empty() { String::new() } else { format!(" after {}", quoted(ahead)) }
+fn receive(client: &mut Client, is_whole: impl Fn(&[u8]) -> bool) -> Result<(), String> {
+    let got = client.until(|it| is_whole(&it.link.ahead).then_some(()));
+    let after = || match client.link.ahead.as_slice() {
+        [] => String::new(),
+        some => format!(" after {}", quoted(some)),
+    };
+    got.map_err(|lost| match lost {
+        Lost::Closed => format!("the server closed the connection{}", after()),
+        Lost::Broken(error) => format!("the server closed the connection: {error}"),
+        Lost::Late(_) => format!("{lost}{}", after()),
+        Lost::Endless => lost.to_string(),
+    })
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     if options.framing.is_none() && options.trials.is_none() {
         let time = options.limit.min(Duration::from_secs(15));
         let mut stand = Stand::start(&subject, Rows::of(10, 100), time)?;
-        let detected = detect::framing(&mut stand.connect()?.stream);
+        let detected = detect::framing(&mut stand.connect()?.link.stream.socket);
         let mut told = |why: String| {
             within(NOTICED, || !stand.server.is_running());
             let end = stand.server.obituary().map(|end| format!("the server {end}: "));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use meter::machine::{LISTENS, tcp_sockets};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -116,24 +117,14 @@ fn launch(it: &Subject, folder: &Path, port: u16, time: Duration) -> Result<Conf
     let number = port.to_string();
     let line: Vec<String> = it.line.iter().map(|word| word.replace("{port}", &number)).collect();
     let mut server = Confined::start(&line, folder, folder, time)?;
-    let is_up = within(SOON, || !server.is_running() || is_listening(port));
+    // A connect would be a client.
+    let is_up = || tcp_sockets(LISTENS).any(|it| it.0 == port);
+    let is_up = within(SOON, || !server.is_running() || is_up());
     match server.obituary() {
         Some(why) => Err(format!("the server {why}, before it listened on port {port}")),
         None if is_up => Ok(server),
         None => Err(format!("nothing listens on port {port} after 8 s; is --port right?")),
     }
-}
-
-/// Whether a program listens on `port` (proc_pid_net(5)). A connect would be a client.
-fn is_listening(port: u16) -> bool {
-    let end = format!(":{port:04X}");
-    let listens = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        // The number of a row, both addresses, and the state: 0A is a listener's.
-        matches!(words[..], [_, local, _, "0A", ..] if local.ends_with(&end))
-    };
-    let table = |name| fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
-    ["tcp", "tcp6"].iter().any(|name| table(name).lines().any(listens))
 }
 
 /// Waits until `holds`, for at most `time`; returns whether it holds.

@@ -5,7 +5,7 @@
 //!   requests.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
 //! - [`counters`]: the same and control groups, on this machine or asked of another one.
-//! - [`machine`]: the machine's identity, and the share of its time that was stolen.
+//! - [`machine`]: the machine's identity, the share of its time that was stolen, its TCP sockets.
 //!
 //! Everything is read as text files from outside the measured process, so a foreign server is
 //! metered exactly as one of ours. Much can go missing: a thread that ends takes its counters with

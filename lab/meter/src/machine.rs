@@ -103,6 +103,26 @@ fn is_one_cpu(line: &str) -> bool {
     line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// The state of a listener in [`tcp_sockets`].
+pub const LISTENS: &str = "0A";
+/// The state of an open connection there.
+pub const CONNECTED: &str = "01";
+
+/// The TCP sockets of this machine in a state (proc_net_tcp(5)): each one's port, and its number in
+/// the links of `/proc/PID/fd`, 0 if no process holds it.
+pub fn tcp_sockets(state: &str) -> impl Iterator<Item = (u16, u32)> {
+    let read = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, local, _, its, _, _, _, _, _, inode, ..] = words[..] else { return None };
+        let port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
+        (its == state).then_some((port, inode.parse().ok()?))
+    };
+    // A machine without IPv6 has no second table.
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let text = tables.into_iter().flatten().collect::<String>();
+    text.lines().filter_map(read).collect::<Vec<_>>().into_iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use stats::words;
 
 use super::Finding;
-use crate::client::Client;
+use crate::client::TrialClient;
 use crate::speech::Kind;
 use crate::stand::{Health, STARVED, Stand, resets as set_reset};
 
@@ -63,10 +63,10 @@ fn held(
     stand: &mut Stand,
     what: &str,
     count: usize,
-    open: impl Fn(&Stand) -> std::io::Result<Client>,
+    open: impl Fn(&Stand) -> std::io::Result<TrialClient>,
 ) -> Result<Finding, String> {
     let calm = stand.calm()?;
-    let crowd: Vec<Client> = (0..count).map_while(|_| open(stand).ok()).collect();
+    let crowd: Vec<TrialClient> = (0..count).map_while(|_| open(stand).ok()).collect();
     if crowd.is_empty() {
         return Err("no client can connect".to_owned());
     }

@@ -224,7 +224,7 @@ fn watched(case: &Case, stand: &Stand) -> std::io::Result<Conduct> {
 
 impl Conduct {
     /// Takes the replies that are whole.
-    fn take(&mut self, client: &mut client::Client, is_head: bool) {
+    fn take(&mut self, client: &mut client::TrialClient, is_head: bool) {
         while let Some(reply) = client::http(&client.ahead, is_head, client.is_closed) {
             client.ahead.drain(..reply.len);
             self.replies.push(reply);

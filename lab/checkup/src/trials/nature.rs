@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use meter::machine::{CONNECTED, tcp_sockets};
 use stats::words::{self, counted};
 
 use super::Finding;
@@ -137,20 +138,10 @@ fn anatomy(stand: &Stand, peers: &BTreeSet<u32>) -> Anatomy {
     anatomy
 }
 
-/// The inodes of the server's ends of its connections (proc_net_tcp(5)).
+/// The inodes of the server's ends of its connections.
 fn connections(at: SocketAddr) -> BTreeSet<u32> {
-    let mut inodes = BTreeSet::new();
-    for name in ["tcp", "tcp6"] {
-        let text = fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
-        for line in text.lines().skip(1) {
-            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-            let [_, local, _, "01", _, _, _, _, _, inode, ..] = fields[..] else { continue };
-            if local.ends_with(&format!(":{:04X}", at.port())) {
-                inodes.extend(inode.parse::<u32>().ok().filter(|inode| *inode > 0));
-            }
-        }
-    }
-    inodes
+    let own = tcp_sockets(CONNECTED).filter(|it| it.0 == at.port() && it.1 > 0);
+    own.map(|it| it.1).collect()
 }
 
 /// The limits of open descriptors of a process: the one in force, and the hard one.

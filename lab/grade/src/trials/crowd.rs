@@ -1,6 +1,5 @@
 //! Trials with many clients, and with clients that misbehave.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -65,10 +64,10 @@ pub(super) fn slow(stand: &mut Stand<'_>) -> Outcome {
     thread::sleep(20 * MS);
     others("has sent half a line")?;
     drop(half);
-    let mut deaf = stand.connect()?.stream;
+    let mut deaf = stand.connect()?;
     // A server that reads no further is right: the requests need not fit anywhere.
-    let _ = deaf.set_write_timeout(Some(300 * MS));
-    let _ = deaf.write_all(&b"show\n".repeat(TOO_MANY));
+    let _ = deaf.link.stream.socket.set_write_timeout(Some(300 * MS));
+    let _ = deaf.send(&b"show\n".repeat(TOO_MANY));
     thread::sleep(300 * MS);
     others("does not read its replies")?;
     // It leaves with replies unread, which `reset` tries.
