@@ -4,25 +4,18 @@
 Server and generator have a core each, in two networks joined by the pair of kernel_options.py whose packets pass NAPI.
 Costs are those of veth.py with one connection at depth 1; ratios are those of turns of one round.
 """
-import json, os, statistics, subprocess, sys, time
+import json, os, statistics, sys
 
 from kernel_options import GRO, polled
-from veth import interval, load, networks, within
+from veth import interval, networks, turn
 
 ARMS = {f"{engine}{flag}": ["--engine", engine, *flag.split()] for engine in ("epoll", "uring") for flag in ("", " --busy-poll 60")}
 
 
-def turn(holders, program, port, words):
-    words = [program, "serve", "http", "--demo", "--workers", "1", "--admin", "none", "--host", GRO[0], "--port", str(port), *words]
-    server = within(holders[0], ["taskset", "--cpu-list", "0", *words], stdout=subprocess.DEVNULL, stderr=sys.stderr)
-    try:
-        time.sleep(0.7)
-        url = f"http://{GRO[0]}:{port}/plaintext"
-        load(holders[1], program, [url, "--cpu", "1", "--closed", "1"], 0.3, server)
-        return load(holders[1], program, [url, "--cpu", "1", "--closed", "1"], 2, server)
-    finally:
-        server.terminate()
-        server.wait()
+def serve(program, port, words):
+    """The words of a server on core 0."""
+    words = ["--host", GRO[0], "--port", str(port), "--workers", "1", "--admin", "none", *words]
+    return ["taskset", "--cpu-list", "0", program, "serve", "http", "--demo", *words]
 
 
 def main(program, rounds=8):
@@ -31,7 +24,9 @@ def main(program, rounds=8):
         polled(holders)
         for number in range(int(rounds)):
             for at, arm in enumerate(list(ARMS) if number % 2 == 0 else list(ARMS)[::-1]):
-                found[arm].append(turn(holders, program, 20000 + 4 * number + at, ARMS[arm]))
+                port = 20000 + 4 * number + at
+                url, clients = f"http://{GRO[0]}:{port}/plaintext", ["--cpu", "1", "--closed", "1"]
+                found[arm].append(turn(holders, serve(program, port, ARMS[arm]), url, program, 2, clients))
                 print(number + 1, arm, json.dumps(found[arm][-1]), file=sys.stderr)
     print("| engine | median latency | CPU, both | latency × without | CPU × without |")
     print("|---|---|---|---|---|")

@@ -51,12 +51,12 @@ def load(holder, program, words, seconds, server):
     return found | {"p50": report["service"]["p50_ns"]}
 
 
-def turn(holders, words, url, program, seconds):
-    """One server under load, after a moment for its first requests."""
+def turn(holders, words, url, program, seconds, clients=("--closed", "16")):
+    """One server under the load of these clients, after a moment for its first requests."""
     server = within(holders[0], words, stdout=subprocess.DEVNULL, stderr=sys.stderr)
     try:
         time.sleep(0.7)
-        load_words = [url, "--closed", "16"]
+        load_words = [url, *clients]
         load(holders[1], program, load_words, 0.3, server)
         return load(holders[1], program, load_words, seconds, server)
     finally:

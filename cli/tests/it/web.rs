@@ -229,7 +229,31 @@ pub fn the_same_answers(arm: &Arm) {
     }
     drop(client);
     tags_change_with_the_content(&server, &folder);
+    open_files_are_looked_at(&server, &folder);
     server.stop();
+}
+
+/// A file that was at rest for a second stays open; the next request still sees that it was
+/// written, replaced or removed.
+fn open_files_are_looked_at(server: &Server, folder: &Folder) {
+    let paths = ["written", "replaced", "removed"].map(|name| {
+        folder.file(&format!("site/{name}.txt"), "old");
+        folder.path().join(format!("site/{name}.txt"))
+    });
+    std::thread::sleep(ms(1_100));
+    let mut client = server.client();
+    let mut ask = |name: &str| {
+        client.send(get(&format!("/{name}.txt"), ""));
+        String::from_utf8(body(&mut client)).expect("text")
+    };
+    for name in ["written", "replaced", "removed"] {
+        assert_eq!([ask(name), ask(name)], ["old"; 2]);
+    }
+    folder.file("site/written.txt", "new");
+    std::fs::rename(folder.file("site/fresh.txt", "new"), &paths[1]).expect("a name in one folder");
+    std::fs::remove_file(&paths[2]).expect("our own file");
+    assert_eq!(["written", "replaced"].map(&mut ask), ["new"; 2]);
+    assert_eq!(ask("removed"), "404 Not Found\nthere is no such page\n");
 }
 
 /// A file that is replaced by one of the same length and the same modification time, as in an image
