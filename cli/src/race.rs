@@ -232,7 +232,8 @@ fn race(
     let raw = args.out.join("report.jsonl");
     let (known, mut recorder) = record(args, &raw, manifest)?;
     announce(&known, placement);
-    let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop)).far(far);
+    let runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop));
+    let mut runner = runner.far(far).own(tools::motion::own_figures);
     let live = Live::new(&known.manifest);
     let (screen, mut lines) = (Screen::open(&live), Lines::default());
     let mut preflight = Preflight::new(foreign, stop);

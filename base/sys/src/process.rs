@@ -20,6 +20,18 @@ use rustix::process::{PidfdFlags, WaitOptions, waitpid};
 use crate::call::{check, uninterrupted};
 use crate::signal::Signal;
 
+/// The addresses of the C library's functions that allocate: what a program calls through them can
+/// be counted by probes (malloc(3), posix_memalign(3)).
+#[must_use]
+pub fn allocator_calls() -> [usize; 4] {
+    [
+        libc::malloc as *const () as usize,
+        libc::calloc as *const () as usize,
+        libc::realloc as *const () as usize,
+        libc::posix_memalign as *const () as usize,
+    ]
+}
+
 /// A process id; always positive, because zero and negative numbers mean groups of processes to
 /// kill(2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tools::interrupt::watch;
-use tools::motion::record;
+use tools::motion::{own_figures, record};
 use tools::race::{Lines, room};
 
 /// The arguments of `explain`.
@@ -77,7 +77,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let placement = run.manifest.placement;
-    let mut runner = Runner::new(&plan, &exe, room.path(), placement, Arc::clone(&stop)).far(far);
+    let runner = Runner::new(&plan, &exe, room.path(), placement, Arc::clone(&stop));
+    let mut runner = runner.far(far).own(own_figures);
     let number = run.resumed.len() as u32 + 1;
     let program = run.manifest.program.clone();
     let sitting = Sitting { number, date: date_now(), program };

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use engines::status::Gauge;
 use engines::{PRESETS, Refused};
+use lab::census::OwnFigures;
 use pages::motion::{RecordedClient, RecordedRequest, Recording};
 use sys::process::Pid;
 use sys::signal::Signal;
@@ -69,9 +70,7 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
             .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect()
     });
-    // Without an administration the recording says nothing of queues.
-    let status = Link::named(&server.id.number().to_string()).and_then(|link| link.sample());
-    let queues = status.map_or_else(|_| Vec::new(), |status| queues(&status.sample.gauges));
+    let queues = own_figures(server.id.number().cast_unsigned()).unwrap_or_default().queues;
     server.stop()?;
     let clients = clients.into_iter().collect::<Result<Vec<RecordedClient>>>()?;
     let text = fs::read_to_string(&file).context("cannot read what strace wrote")?;
@@ -83,6 +82,14 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
     }
     let engine = engine.to_owned();
     Ok(joined(Recording { engine, about, clients, queues, ..Recording::default() }, traced))
+}
+
+/// The figures that process `pid`, a server of ours, tells about itself; `None` if it is none, or
+/// has no administration.
+pub fn own_figures(pid: u32) -> Option<OwnFigures> {
+    let sample = Link::named(&pid.to_string()).and_then(|link| link.sample()).ok()?.sample;
+    let stack_switches = sample.totals.stack_switches;
+    Some(OwnFigures { stack_switches, queues: queues(&sample.gauges) })
 }
 
 /// A line for each queue between the stages of a server.

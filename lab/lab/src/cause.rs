@@ -1,10 +1,11 @@
 //! Why one server takes more CPU time for a request than another, from what was counted.
 //!
 //! A cause is something that a server does more often for a request (system calls, context
-//! switches, page faults, hand-overs between its threads), times its price on this machine
-//! ([`Prices`]), or the time in its own code, or the time that requests take less on connections
-//! that stay. Only what amounts to a tenth of the difference or more is named; a rest without a
-//! cause is said to have none. A price is that of the usual case, so a share is an estimate.
+//! switches, page faults, hand-overs between its threads, allocations, switches of stacks, misses
+//! of the cache), times its price on this machine ([`Prices`]), or the time in its own code, or the
+//! time that requests take less on connections that stay. Only what amounts to a tenth of the
+//! difference or more is named; a rest without a cause is said to have none. A price is that of the
+//! usual case, so a share is an estimate.
 
 use crate::census::Census;
 use crate::metric::Metric;
@@ -59,7 +60,7 @@ pub struct Reason {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// The thing that was counted: `connections`, `system calls`, `hand-overs`, `context switches`,
-    /// `page faults` or `own code`.
+    /// `page faults`, `allocations`, `stack switches`, `cache misses` or `own code`.
     pub name: String,
     /// The finding in words.
     pub text: String,
@@ -177,18 +178,13 @@ impl<'a> Counts<'a> {
         Some(Cause { name: "system calls".to_string(), text, ns })
     }
 
-    fn context_switches(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
-        let (mine, theirs) = (self.switches?, other.switches?);
-        let text = format!("{} context switches per request, not {}", short(mine), short(theirs));
-        let ns = (mine - theirs) * prices.switch_ns;
-        Some(Cause { name: "context switches".to_string(), text, ns })
-    }
-
-    fn page_faults(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
-        let (mine, theirs) = (self.census?.faults_per_request?, other.census?.faults_per_request?);
-        let text = format!("{} page faults per request, not {}", short(mine), short(theirs));
-        let ns = (mine - theirs) * prices.fault_ns;
-        Some(Cause { name: "page faults".to_string(), text, ns })
+    /// More of what both servers' counts have, at one price each.
+    fn counted(&self, other: &Counts<'_>, prices: &Prices, it: Counted) -> Option<Cause> {
+        let (mine, theirs) = (it.in_counts(self)?, it.in_counts(other)?);
+        let name = it.name();
+        let text = format!("{} {name} per request, not {}", short(mine), short(theirs));
+        let ns = (mine - theirs) * it.price(prices);
+        Some(Cause { name: name.to_string(), text, ns })
     }
 
     /// The wait for a core, where it differs by as much as [`BESIDE`].
@@ -201,10 +197,66 @@ impl<'a> Counts<'a> {
         differs(mine, theirs, 1e3).then(text)
     }
 
-    fn own_code(&self, other: &Counts<'_>) -> Option<Cause> {
-        let (mine, theirs) = (self.user_ns?, other.user_ns?);
+    /// More time in its own code, without what of it has a price.
+    fn own_code(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+        let inner = |counts: &Counts<'_>| -> f64 {
+            let both = INNER
+                .into_iter()
+                .filter(|it| it.in_counts(self).is_some() && it.in_counts(other).is_some());
+            both.filter_map(|it| Some(it.in_counts(counts)? * it.price(prices))).sum()
+        };
+        let rest = |counts: &Counts<'_>| Some((counts.user_ns? - inner(counts)).max(0.0));
+        let (mine, theirs) = (rest(self)?, rest(other)?);
         let text = format!("{} in its own code, not {}", time(mine), time(theirs));
         Some(Cause { name: "own code".to_string(), text, ns: mine - theirs })
+    }
+}
+
+/// A thing that servers do more or less often for a request.
+#[derive(Clone, Copy)]
+enum Counted {
+    ContextSwitches,
+    PageFaults,
+    Allocations,
+    StackSwitches,
+    CacheMisses,
+}
+
+/// Those that happen in a server's own code.
+const INNER: [Counted; 3] = [Counted::Allocations, Counted::StackSwitches, Counted::CacheMisses];
+
+impl Counted {
+    fn name(self) -> &'static str {
+        match self {
+            Counted::ContextSwitches => "context switches",
+            Counted::PageFaults => "page faults",
+            Counted::Allocations => "allocations",
+            Counted::StackSwitches => "stack switches",
+            Counted::CacheMisses => "cache misses",
+        }
+    }
+
+    /// The count for a request; `None` where nothing counts it.
+    fn in_counts(self, counts: &Counts<'_>) -> Option<f64> {
+        let census = counts.census?;
+        match self {
+            Counted::ContextSwitches => counts.switches,
+            Counted::PageFaults => census.faults_per_request,
+            Counted::Allocations => census.allocations_per_request,
+            Counted::StackSwitches => census.stack_switches_per_request,
+            Counted::CacheMisses => census.cache_misses_per_request,
+        }
+    }
+
+    /// Nanoseconds of one.
+    fn price(self, prices: &Prices) -> f64 {
+        match self {
+            Counted::ContextSwitches => prices.switch_ns,
+            Counted::PageFaults => prices.fault_ns,
+            Counted::Allocations => prices.allocation_ns,
+            Counted::StackSwitches => prices.stack_switch_ns,
+            Counted::CacheMisses => prices.cache_miss_ns,
+        }
     }
 }
 
@@ -221,16 +273,19 @@ pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
             if counts.census.is_some() && base.census.is_some() {
                 let hand_overs = counts.hand_overs(&base, prices);
                 let except = if hand_overs.is_some() { FUTEX } else { "" };
+                let counted = |it| counts.counted(&base, prices, it);
                 let causes = [
                     counts.connections(&base),
                     counts.system_calls(&base, prices, except),
-                    hand_overs.or_else(|| counts.context_switches(&base, prices)),
-                    counts.page_faults(&base, prices),
-                    counts.own_code(&base),
+                    hand_overs.or_else(|| counted(Counted::ContextSwitches)),
+                    counted(Counted::PageFaults),
+                    counts.own_code(&base, prices),
                 ];
-                let mut reason = reason(rank, cheapest, &cost.point, causes.into_iter().flatten());
+                let causes = causes.into_iter().chain(INNER.map(counted)).flatten();
+                let mut reason = reason(rank, cheapest, &cost.point, causes);
                 let room = room(answer, &rank.arm, &cheapest.arm);
-                reason.beside = counts.delay(&base).into_iter().chain(room).collect();
+                let queues = counts.census.iter().flat_map(|it| it.queues.clone());
+                reason.beside = counts.delay(&base).into_iter().chain(room).chain(queues).collect();
                 if !reason.beside.is_empty() {
                     reason.text += &format!(" In addition, {}.", reason.beside.join("; "));
                 }
@@ -384,5 +439,34 @@ mod tests {
         );
         // Two short windows differ by less.
         check(&[], 0.1, 1_000.0, "no cause was found");
+    }
+
+    #[test]
+    fn causes_within_the_code_are_named_and_queues_are_told() {
+        let (mut run, answer) = race(&[], 0.1, 0.0);
+        let prices = run.prices.as_mut().expect("there are prices");
+        (prices.allocation_ns, prices.stack_switch_ns, prices.cache_miss_ns) = (20.0, 10.0, 80.0);
+        let census = |at: usize, counts: [f64; 3], queues: &[&str], run: &mut Run| {
+            let it = &mut run.census[at];
+            it.allocations_per_request = Some(counts[0]);
+            it.stack_switches_per_request = Some(counts[1]);
+            it.cache_misses_per_request = Some(counts[2]);
+            it.queues = queues.iter().map(|it| (*it).to_string()).collect();
+        };
+        census(0, [0.0, 0.0, 1.0], &[], &mut run);
+        census(1, [100.0, 80.0, 11.0], &["queue step: at most 3 events"], &mut run);
+        assert_eq!(
+            reasons(&run, &answer).remove(0).text,
+            "`thread` takes 4.00 µs more than `epoll`: 100 allocations per request, not 0.000: \
+             about 50 %; 80.0 stack switches per request, not 0.000: about 20 %; 11.0 cache misses \
+             per request, not 1.00: about 20 %. In addition, queue step: at most 3 events."
+        );
+        // Its own code is what is left of it.
+        let user = |user_ns: f64| Counts { user_ns: Some(user_ns), ..Counts::default() };
+        let prices = run.prices.clone().expect("there are prices");
+        let (mut mine, mut theirs) = (user(5_000.0), user(1_000.0));
+        (mine.census, theirs.census) = (Some(&run.census[1]), Some(&run.census[0]));
+        let rest = mine.own_code(&theirs, &prices).expect("both are known");
+        assert_eq!(rest.text, "1.32 µs in its own code, not 920 ns");
     }
 }

@@ -35,6 +35,20 @@ pub struct Census {
     /// difference of a few pairs of windows, one on such connections and one on those that stay.
     #[serde(default)]
     pub connections_ns: Option<f64>,
+    /// Calls of the C library's allocator for each request; `None` where the kernel lets nobody
+    /// count them, or the server has another allocator.
+    #[serde(default)]
+    pub allocations_per_request: Option<f64>,
+    /// Misses of the last cache in the server's own code for each request; `None` where the machine
+    /// has no counter.
+    #[serde(default)]
+    pub cache_misses_per_request: Option<f64>,
+    /// Switches of stacks for each request, which only a server of ours counts.
+    #[serde(default)]
+    pub stack_switches_per_request: Option<f64>,
+    /// The lengths and waits of its queues, a line each, which only a server of ours tells.
+    #[serde(default)]
+    pub queues: Vec<String>,
     /// The reason why there is no count.
     pub missing: Option<String>,
 }
@@ -50,6 +64,15 @@ pub struct Calls {
     pub errors: u64,
     /// Calls for each request.
     pub per_request: f64,
+}
+
+/// The figures that a server of ours tells about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnFigures {
+    /// Switches of stacks since its start.
+    pub stack_switches: u64,
+    /// The lengths and waits of its queues, a line each.
+    pub queues: Vec<String>,
 }
 
 impl Census {

@@ -1,5 +1,6 @@
-//! The prices of what a server can do, measured on this machine in some 50 ms: the time of a system
-//! call, of a context switch, of a thread's start, of a page fault.
+//! The prices of what a server can do, measured on this machine in some 100 ms: the time of a
+//! system call, of a context switch, of a thread's start, of a page fault, of an allocation, of a
+//! switch of stacks, of a miss of the cache.
 //!
 //! A price is the time of the call in one thread that finds its work ready: a message of 64 bytes
 //! on a TCP connection over loopback, one descriptor of a set. Sending includes the way through the
@@ -27,6 +28,10 @@ const BATCHES: usize = 25;
 const MESSAGE: usize = 64;
 /// Memory that is touched to price page faults, bytes.
 const PAGES: usize = 8 << 20;
+/// Memory that no cache holds, bytes.
+const COLD: usize = 64 << 20;
+/// Numbers of four bytes in a line of the cache.
+const LINE: usize = 16;
 
 /// Prices in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +49,15 @@ pub struct Prices {
     pub process_ns: f64,
     /// A page fault that needs no disk.
     pub fault_ns: f64,
+    /// An allocation of 64 bytes, and their release.
+    #[serde(default)]
+    pub allocation_ns: f64,
+    /// A switch from one stack to another within a thread.
+    #[serde(default)]
+    pub stack_switch_ns: f64,
+    /// A read that misses all caches.
+    #[serde(default)]
+    pub cache_miss_ns: f64,
 }
 
 /// System calls with one price: the first is measured, the others do the same work.
@@ -71,6 +85,9 @@ impl Prices {
                 thread_ns: batch_of(8, || start(|| ()).is_ok_and(|it| it.join().is_ok())),
                 process_ns: batch_of(2, || sys::process::fork_in_vain().is_ok()),
                 fault_ns: fault()?,
+                allocation_ns: batch(|| Box::new(std::hint::black_box([0_u8; MESSAGE]))),
+                stack_switch_ns: stack_switch()?,
+                cache_miss_ns: cache_miss(),
                 ..Prices::default()
             };
             prices.sockets()?;
@@ -168,6 +185,35 @@ fn fault() -> Result<f64> {
     Ok(took / count.max(1) as f64)
 }
 
+/// Half of the way to a coroutine and back.
+fn stack_switch() -> Result<f64> {
+    let is_over = std::cell::Cell::new(false);
+    let trip = sys::coroutine::scope(64 << 10, |scope| {
+        let waits = |switch: &sys::coroutine::Switch<'_>| {
+            while !is_over.get() {
+                switch.wait();
+            }
+        };
+        let place = scope.start(waits)?;
+        let trip = batch(|| scope.resume(place).is_ok());
+        is_over.set(true);
+        let ended = scope.resume(place).is_ok();
+        anyhow::Ok(if ended { trip } else { 0.0 })
+    })?;
+    Ok(trip / 2.0)
+}
+
+/// The time of a read whose place only the read before it tells, all over [`COLD`] bytes.
+fn cache_miss() -> f64 {
+    // Every line of the cache once, in an order that no prefetcher knows: a linear congruence with
+    // a full period (Knuth, The Art of Computer Programming, volume 2, 3.2.1.2).
+    let lines = COLD / size_of::<[u32; LINE]>();
+    let next = |at: usize| (at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % lines) as u32;
+    let memory: Vec<[u32; LINE]> = (0..lines).map(|at| [next(at); LINE]).collect();
+    let mut at = 0;
+    batch(|| at = memory[at as usize][0])
+}
+
 /// Page faults without a disk of a process and of its children that ended (proc_pid_stat(5)).
 ///
 /// # Errors
@@ -224,7 +270,10 @@ mod tests {
     fn every_price_is_measured_and_a_send_costs_more_than_a_bare_call() {
         let prices = Prices::measure(None).expect("loopback and threads");
         let all = [prices.entry_ns, prices.switch_ns, prices.thread_ns, prices.fault_ns];
-        assert!(all.iter().all(|price| *price > 0.0 && *price < 1e7), "{prices:?}");
+        let inner = [prices.allocation_ns, prices.stack_switch_ns, prices.cache_miss_ns];
+        let each = |price: &f64| *price > 0.0 && *price < 1e7;
+        assert!(all.iter().chain(&inner).all(each), "{prices:?}");
+        assert!(prices.stack_switch_ns < prices.switch_ns, "{prices:?}");
         for names in ALIKE {
             assert!(names.iter().all(|name| prices.calls.contains_key(*name)), "{names:?}");
         }

@@ -14,7 +14,7 @@ mod turns;
 pub(crate) mod words;
 
 use crate::block::Slot;
-use crate::census::Census;
+use crate::census::{Census, OwnFigures};
 use crate::cost::CostWatch;
 use crate::far::Far;
 use crate::idle::IdleSockets;
@@ -51,6 +51,7 @@ pub struct Runner {
     stop: Arc<AtomicBool>,
     capacities: BTreeMap<String, f64>,
     far: Option<Arc<Far>>,
+    own: fn(u32) -> Option<OwnFigures>,
     /// The time that servers with short accept queues took for idle connections, milliseconds.
     idle_ms: AtomicU64,
 }
@@ -101,6 +102,7 @@ impl Runner {
             stop,
             capacities: BTreeMap::new(),
             far: None,
+            own: |_| None,
             idle_ms: AtomicU64::new(0),
         }
     }
@@ -108,6 +110,11 @@ impl Runner {
     /// The same runner with its generator on another machine.
     pub fn far(self, far: Option<Arc<Far>>) -> Runner {
         Runner { far, ..self }
+    }
+
+    /// The same runner, which asks a server by its process what it tells about itself.
+    pub fn own(self, own: fn(u32) -> Option<OwnFigures>) -> Runner {
+        Runner { own, ..self }
     }
 
     fn boot(&self, arm: &Arm, swapped: bool, dir: &Path) -> Result<Up, String> {

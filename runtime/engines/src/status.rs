@@ -109,6 +109,9 @@ pub struct Totals {
     pub enobufs: u64,
     /// Sends of which the kernel took only a part.
     pub short_sends: u64,
+    /// Switches from a loop's stack to a coroutine's and back.
+    #[serde(default)]
+    pub stack_switches: u64,
     /// Pushes to sessions that were gone or full.
     pub pushes_dropped: u64,
 }

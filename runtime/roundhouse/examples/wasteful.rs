@@ -1,6 +1,6 @@
 //! Answers each line, and wastes on it what the variable `WASTE` names: `calls`, `switches`,
-//! `wakes` or `code` (`code:400` for 400 additions, else 20,000). Race it against itself without
-//! waste and let `roundhouse explain` find out.
+//! `wakes`, `allocations` or `code` (`code:400` for 400 additions, else 20,000). Race it against
+//! itself without waste and let `roundhouse explain` find out.
 
 #![forbid(unsafe_code)]
 
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
                     black_box(std::os::unix::process::parent_id());
                 }
             }
+            "allocations" => (0..400).for_each(|it| drop(black_box(Box::new(black_box(it))))),
             "switches" => {
                 let mut helper = HELPER.get_or_init(helper);
                 let mut byte = [1];

@@ -1,4 +1,6 @@
-//! Counting system calls: `strace -c` if available, else `perf trace -s`.
+//! Counting what a server does for a request: system calls by `strace -c` if available, else by
+//! `perf trace -s`; before that, without a tool, allocations and misses of the cache where the
+//! kernel counts them, and what a server of ours tells about itself.
 //!
 //! The tool is attached when the server is ready and prints its table when the load has ended, so
 //! the count excludes start and stop. A process that is forked while the tool attaches is missed;
@@ -12,7 +14,7 @@ use crate::load::Usage;
 use crate::plan::{Arm, LoadPoint};
 use crate::prices::faults;
 use crate::server::Process;
-use meter::TreeCost;
+use meter::{TreeCost, TreeEvents};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,6 +60,7 @@ impl Runner {
         let paced = self.paced(&up, arm, [&stays, point], dir)?;
         // A traced server answers fewer requests, so the connections of a window would weigh more.
         let counted = if paced.steady_cpu_ns.is_some() { &stays } else { point };
+        let paced = self.inside(&up, arm, counted, dir, paced)?;
         let traced = match tool.attach(&up, dir) {
             Ok(traced) => traced,
             Err(reason) => return Some(missing(reason)),
@@ -123,6 +126,39 @@ impl Runner {
             steady_cpu_ns,
             ..Census::default()
         })
+    }
+
+    /// Adds what happens within the server's own code in one window. `None` if the run was
+    /// interrupted.
+    fn inside(
+        &self,
+        up: &Up,
+        arm: &Arm,
+        point: &LoadPoint,
+        dir: &Path,
+        mut census: Census,
+    ) -> Option<Census> {
+        let root = up.server.process.id();
+        let Ok(tree) = TreeCost::read(root) else { return Some(census) };
+        let (mut events, before) = (TreeEvents::open(&tree), (self.own)(root));
+        let request = Request {
+            warmup_ms: 0,
+            window_ms: STEADY_MS,
+            watch: false,
+            ..Request::of(&self.plan, arm, point, 1, None)
+        };
+        let Ok(load) = self.ask(up, &request, dir)? else { return Some(census) };
+        let requests = load.requests_total.max(load.requests).max(1) as f64;
+        let counts = events.read();
+        let each = |count: Option<u64>| count.map(|count| count as f64 / requests);
+        census.allocations_per_request = each(counts.allocations);
+        census.cache_misses_per_request = each(counts.cache_misses);
+        if let (Some(before), Some(now)) = (before, (self.own)(root)) {
+            let switches = now.stack_switches.saturating_sub(before.stack_switches);
+            census.stack_switches_per_request = each(Some(switches));
+            census.queues = now.queues;
+        }
+        Some(census)
     }
 
     /// The server's usage in one window: the switches and delays of a thread or process that ends

@@ -32,6 +32,7 @@ impl<C: Crew> Supervisor<'_, C> {
             totals.open += slot.open.read();
             totals.enobufs += slot.enobufs.read();
             totals.short_sends += slot.short_sends.read();
+            totals.stack_switches += slot.stack_switches.read();
             totals.pushes_dropped += slot.pushes_dropped.read();
             refusals += worker.refused;
             late_ns += slot.late_ns.read();

@@ -224,6 +224,7 @@ impl<'l, 'a> Loop<'l, 'a> {
     fn resume(&mut self, id: SessionId) -> bool {
         let Some(fiber) = self.table.lookup(id) else { return false };
         fiber.seat.begin_turn();
+        self.worker.context.slot().stack_switches.add(2);
         let resumed = self.scope.resume(fiber.place);
         match resumed {
             Ok(false) => {

@@ -153,6 +153,8 @@ pub struct Slot {
     pub enobufs: Tally,
     /// Sends of which the kernel took only a part.
     pub short_sends: Tally,
+    /// Switches from the loop's stack to a coroutine's and back.
+    pub stack_switches: Tally,
     /// Sessions that ended by a panic of their service.
     pub panics: Tally,
     /// Bytes for another session that found it gone or its output full, counted by pushes.

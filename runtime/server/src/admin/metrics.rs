@@ -282,6 +282,8 @@ fn rest(tables: &mut Exposition, status: &ServerStatus, processes: Processes) {
     tables.counter("uring_receive_no_buffer", "Receives that found no buffer", enobufs);
     let help = "Sends of which the kernel took a part";
     tables.counter("short_sends", help, totals.short_sends as f64);
+    let help = "Switches from a loop's stack to a coroutine's and back";
+    tables.counter("stack_switches", help, totals.stack_switches as f64);
     let help = "Bytes for another session that found it gone or full, by pushes";
     tables.counter("pushes_dropped", help, totals.pushes_dropped as f64);
     let mut status: BTreeMap<&str, Vec<&engines::status::Gauge>> = BTreeMap::new();
