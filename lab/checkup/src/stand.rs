@@ -205,17 +205,29 @@ impl Stand {
         Some((open as u64, memory.own_kb.unwrap_or(memory.rss_kb)))
     }
 
-    /// The time for which its threads run, as a share of a time; waiting for a core counts as much
-    /// again at most, because other programs may run.
-    pub(crate) fn busy(&self, span: Duration) -> Option<f64> {
+    /// The time for which its threads run or wait to go on, as a share of a time: a busy machine
+    /// preempts a thread that spins. One that wakes and waits for a core has not begun, and
+    /// thousands of those wait longer than they run.
+    fn busy(&self, span: Duration) -> Option<f64> {
         let pid = self.life.pid()?;
         let before = TreeCost::read(pid).ok()?;
         let begun = Instant::now();
         std::thread::sleep(span);
         let cost = TreeCost::read(pid).ok()?.since(&before);
-        // Thousands of threads that wake at times wait longer for a core than they run.
-        let wanted_ns = cost.cpu_ns + cost.delay_ns.min(cost.cpu_ns);
-        Some(wanted_ns as f64 / begun.elapsed().as_nanos() as f64)
+        let preempted = cost.involuntary as f64 / cost.switches().max(1) as f64;
+        let wanted_ns = cost.cpu_ns as f64 + cost.delay_ns as f64 * preempted;
+        Some(wanted_ns / begun.elapsed().as_nanos() as f64)
+    }
+
+    /// The same once it is at most `most`, or in the last of some looks: work for connections that
+    /// have just come ends, and a spin does not.
+    pub(crate) fn settled(&self, looks: usize, span: Duration, most: f64) -> Option<f64> {
+        let mut share = None;
+        (0..looks).find(|_| {
+            share = self.busy(span);
+            share.is_none_or(|share| share <= most)
+        });
+        share
     }
 }
 

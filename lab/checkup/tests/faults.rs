@@ -102,7 +102,8 @@ fn a_sound_server_has_none_of_them() {
     }
     let twins = [("late", "backlog"), ("slow", "sigterm"), ("big", "slow-readers")];
     let is_plain = |trial: &&str| twins.iter().all(|twin| twin.1 != *trial);
-    let plain: Vec<&str> = FAULTS.iter().map(|row| row.1).filter(is_plain).collect();
+    let plain: Vec<&str> =
+        FAULTS.iter().map(|row| row.1).filter(is_plain).chain(["flood"]).collect();
     let twins = twins.map(|(words, trial)| (HTTP1, words, vec![trial]));
     let newer = FAULTS_2.iter().chain(&ENDLESS_2[1..]).map(|row| row.1).collect();
     for (server, words, trials) in twins.into_iter().chain([(HTTP1, "", plain), (HTTP2, "", newer)])

@@ -19,14 +19,16 @@ const PAUSE_TIMES: u32 = 20;
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSES_MIN: usize = 5;
 const ALIKE: f64 = 1.5;
+/// Of a request that takes so long, the time is left out in which threads waited for a core: a
+/// server that waits for a core does not sleep.
+const LONG: Duration = Duration::from_millis(1);
 /// Goodput at twice the knee that is well kept.
 const KEPT: f64 = 0.5;
 const RECOVERS: Duration = Duration::from_secs(5);
 
 /// The time for which the server's threads and this one waited for a core so far (ns).
 fn queued(stand: &Stand) -> u64 {
-    let own = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let own = own.split(' ').nth(1).and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
+    let own = sys::clock::thread_wait_ns().unwrap_or(0);
     let tree = stand.life.pid().and_then(|pid| TreeCost::read(pid).ok()).unwrap_or_default();
     own + tree.since(&TreeCost::default()).delay_ns
 }
@@ -35,28 +37,34 @@ fn queued(stand: &Stand) -> u64 {
 pub(super) fn pauses(stand: &mut Stand) -> Result<Finding, String> {
     let broken = |why: std::io::Error| format!("no reply: {why}");
     let (end, watch) = (Instant::now() + stand.span(4.0), Hiccups::start());
-    let before = queued(stand);
     let mut client = stand.connect().map_err(broken)?;
-    let mut times = Vec::new();
+    let (mut times, mut long) = (Vec::new(), Vec::new());
+    let before = queued(stand);
+    let mut seen = before;
     while Instant::now() < end {
         let begun = Instant::now();
         let reply = client.ask(&stand.speech, STARVED).map_err(broken)?;
-        times.push(begun.elapsed());
+        let time = begun.elapsed();
+        times.push(time);
+        if time >= LONG {
+            let now = queued(stand);
+            long.push(time.saturating_sub(Duration::from_nanos(now.saturating_sub(seen))));
+            seen = now;
+        }
         if reply.closes || !stand.speech.stays {
             client = stand.connect().map_err(broken)?;
         }
     }
-    let (late, queued) = (watch.stop(), queued(stand).saturating_sub(before));
-    let mut sorted = times.clone();
-    sorted.sort();
-    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    let (median, count) = (at(0.5), sorted.len());
+    let (late, queued) = (watch.stop(), seen.saturating_sub(before));
+    times.sort();
+    long.sort();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let (median, count) = (at(0.5), times.len());
     let is_pause = |time: &&Duration| **time >= (PAUSE_TIMES * median).max(PAUSE_MIN);
-    let pauses: Vec<Duration> = sorted.iter().filter(is_pause).copied().collect();
+    let pauses: Vec<Duration> = long.iter().filter(is_pause).copied().collect();
     let quarter = |share: f64| pauses[((pauses.len() - 1) as f64 * share) as usize].as_secs_f64();
-    // A server that waits for a core does not sleep.
-    let total = pauses.iter().sum::<Duration>();
-    let is_noise = 2 * Duration::from_nanos(queued) > total || 2 * late > total;
+    let (found, total) = (times.iter().filter(is_pause).count(), pauses.iter().sum::<Duration>());
+    let is_noise = 2 * late > total || (pauses.len() < found && pauses.len() < PAUSES_MIN);
     let are_alike = pauses.len() >= PAUSES_MIN && quarter(0.75) <= ALIKE * quarter(0.25);
     let evidence = format!(
         "{count} requests of one client: median {}, p99.9 {}, longest {}",
@@ -64,7 +72,7 @@ pub(super) fn pauses(stand: &mut Stand) -> Result<Finding, String> {
         words::span(at(0.999)),
         words::span(at(1.0))
     );
-    let finding = if is_noise && !pauses.is_empty() {
+    let finding = if is_noise && found > 0 {
         let queued = words::time(queued as f64);
         Finding::good(format!("{evidence}; threads waited {queued} for a core of this machine"))
     } else if are_alike {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use stats::words;
 
 use super::Finding;
+use super::life::{LOOKS, SPIN, SPINS};
 use crate::client::TrialClient;
 use crate::speech::Kind;
 use crate::stand::{Health, STARVED, Stand, resets as set_reset};
@@ -72,7 +73,7 @@ fn held(
     }
     thread::sleep(SETTLED);
     // Work that a server still does for them would be an overload and no disturbance.
-    let _ = (0..20).find(|_| stand.busy(SETTLED / 3).is_none_or(|share| share < 0.3));
+    let _ = stand.settled(20, SETTLED / 3, 0.3);
     let health = stand.health()?;
     crowd.iter().for_each(set_reset);
     Ok(judged(what, &calm, &health))
@@ -213,17 +214,17 @@ pub(super) fn flood(stand: &mut Stand) -> Result<Finding, String> {
     // A handshake that was dropped is made again after a second.
     thread::sleep(Duration::from_millis(1200));
     let made = crowd.iter().filter(|fd| sys::socket::peer_addr(fd.as_fd()).is_ok()).count();
-    let busy = stand.busy(Duration::from_millis(500));
+    let busy = stand.settled(LOOKS, Duration::from_millis(500), SPIN);
     let what = format!("{made} silent connections");
     let health = calm.map(|calm| stand.health().map(|health| (calm, health))).transpose()?;
     for fd in &crowd {
         let _ = sys::socket::set_linger_reset(fd.as_fd());
     }
     drop(crowd);
-    if let Some(share) = busy.filter(|share| *share > 0.5) {
+    if let Some(share) = busy.filter(|share| *share > SPIN) {
         let evidence =
             format!("{what}: the server is busy for {} of a core", words::percent(share));
-        return Ok(Finding::fault(evidence, super::life::SPINS));
+        return Ok(Finding::fault(evidence, SPINS));
     }
     let is_full = limit.is_some_and(|limit| made as u64 + 16 >= limit);
     Ok(match health {
