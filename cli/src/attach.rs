@@ -49,7 +49,7 @@ pub fn owner(address: SocketAddr) -> Result<u32> {
             fs::read_link(file.path()).is_ok_and(|link| sockets.contains(link.as_os_str()))
         };
         if files.flatten().any(is_listener) {
-            parents.insert(pid, parent(pid).unwrap_or(0));
+            parents.insert(pid, meter::proc::stat(pid).map_or(0, |it| it[4] as u32));
         }
     }
     let roots = parents.iter().filter(|(_, parent)| !parents.contains_key(parent));
@@ -62,11 +62,6 @@ pub fn owner(address: SocketAddr) -> Result<u32> {
         ),
         _ => bail!("expected one server on {address}, found the processes {roots:?}"),
     }
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! a process prints its line of JSON at its end; no other program of the same user can open its
 //! output (PR_SET_DUMPABLE, prctl(2)).
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -19,6 +18,8 @@ use sys::signal::Signal;
 
 /// Exit code if a server has fewer points than `--fail-under`.
 const MISSED: u8 = 99;
+/// The variable with the server of a class that a process tries.
+const ONE: &str = "ROUNDHOUSE_GRADE_ONE";
 
 /// The arguments of `grade`.
 #[derive(clap::Args)]
@@ -56,30 +57,27 @@ pub struct Args {
 
 /// Tries the servers.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let weights = match &args.weights {
-        Some(path) => sys::input::read_text(path, sys::input::SMALL)
-            .with_context(|| path.display().to_string())?,
+    let mut options = args.options.clone();
+    let text = match args.weights.as_ref().or(options.trials.as_ref()) {
+        Some(path) => read(path, sys::input::SMALL)?,
         None => String::new(),
     };
-    let mut options = args.options.clone();
     let read = match &options.trials {
-        Some(path) => {
-            let text = sys::input::read_text(path, sys::input::SMALL)
-                .with_context(|| path.display().to_string())?;
-            read_trials(&text, &args.only).map(|given| options.given = given)
-        }
-        None => Weights::read(&weights, &args.only).map(|weights| options.weights = weights),
+        Some(_) => read_trials(&text, &args.only).map(|given| options.given = given),
+        None => Weights::read(&text, &args.only).map(|weights| options.weights = weights),
     };
     if let Err(usage) = read {
         eprintln!("roundhouse grade: {usage}");
         return Ok(ExitCode::from(2));
     }
-    let is_class = args.servers.len() > 1 || args.resume.is_some() || args.reports.is_some();
+    let one = std::env::var_os(ONE).map(PathBuf::from);
+    let has_files = args.resume.is_some() || args.reports.is_some();
+    let is_class = one.is_none() && (has_files || args.servers.len() > 1);
     if is_class && args.autolab {
         eprintln!("roundhouse grade: expected one server with --autolab; leave it out for a class");
         return Ok(ExitCode::from(2));
     }
-    let grades = if is_class { class(args, &options)? } else { vec![single(args, options)?] };
+    let grades = if is_class { class(args, &options)? } else { vec![single(args, one, options)?] };
     if grades.iter().all(|grade| !grade.obstacle.is_empty()) {
         bail!("no server could be tried: {}", grades[0].obstacle);
     }
@@ -87,8 +85,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS })
 }
 
-/// Tries the one server.
-fn single(args: &Args, mut options: GradeOptions) -> Result<Grade> {
+/// Tries one server: the given one of a class, or the only one.
+fn single(args: &Args, one: Option<PathBuf>, mut options: GradeOptions) -> Result<Grade> {
     // A shell ignores it for its background processes, and servers would inherit that.
     sys::signal::set_default(Signal::INT).context("cannot undo what a shell has arranged")?;
     sys::limits::raise_open_files(8192).context("cannot open a thousand connections")?;
@@ -97,9 +95,10 @@ fn single(args: &Args, mut options: GradeOptions) -> Result<Grade> {
     }
     sys::process::shut_proc().context("cannot keep other programs from the output")?;
     let mut told = |row: &GradedTrial| info!("{}: {}", row.name, row.verdict);
-    let graded = grade::grade(&args.servers[0], &options, &mut told);
+    let server = one.as_ref().unwrap_or(&args.servers[0]);
+    let graded = grade::grade(server, &options, &mut told);
     match args {
-        Args { json: true, .. } => println!("{}", serde_json::to_string(&graded)?),
+        _ if args.json || one.is_some() => println!("{}", serde_json::to_string(&graded)?),
         Args { autolab: true, .. } => println!("{}\n{}", graded.text(), graded.autolab()),
         _ => print!("{}", graded.text()),
     }
@@ -127,7 +126,7 @@ fn class(args: &Args, options: &GradeOptions) -> Result<Vec<Grade>> {
     let work = || -> Result<()> {
         loop {
             let Some(server) = next.lock().expect("no panic in there").next() else { break };
-            let grade = child(args, options, server)?;
+            let grade = child(options, server)?;
             let line = serde_json::to_string(&grade)?;
             let mut all = all.lock().expect("no panic in there");
             println!("{line}");
@@ -169,9 +168,12 @@ fn report_name(server: &Path) -> String {
 
 /// The lines of an earlier class; its summary and a torn last line are left out.
 fn read_lines(path: &Path) -> Result<Vec<Grade>> {
-    let text = sys::input::read_text(path, sys::input::LARGE)
-        .with_context(|| path.display().to_string())?;
+    let text = read(path, sys::input::LARGE)?;
     Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn read(path: &Path, most: u64) -> Result<String> {
+    sys::input::read_text(path, most).with_context(|| path.display().to_string())
 }
 
 fn append(path: &Path, line: &str) -> std::io::Result<()> {
@@ -179,28 +181,12 @@ fn append(path: &Path, line: &str) -> std::io::Result<()> {
     std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes())
 }
 
-/// Tries a server in a process.
-fn child(args: &Args, options: &GradeOptions, server: &Path) -> Result<Grade> {
-    let mut words: Vec<OsString> =
-        ["grade", "--json", "--port", &options.port].into_iter().map(OsString::from).collect();
-    let times = [("--limit", options.limit), ("--make-limit", options.make_limit)];
-    let times = times.map(|(name, time)| format!("{name}={}ms", time.as_millis()));
-    let runs = format!("--runs={}", options.runs);
-    let framing = options.framing.map(|framing| format!("--framing={framing}"));
-    let make = options.make.as_ref().map(|target| match target.as_str() {
-        "" => "--make".to_owned(),
-        target => format!("--make={target}"),
-    });
-    let only = (!args.only.is_empty()).then(|| format!("--only={}", args.only.join(",")));
-    words.extend([framing, make, only].into_iter().flatten().map(OsString::from));
-    words.extend(times.into_iter().chain([runs]).map(OsString::from));
-    for (name, path) in [("--weights", &args.weights), ("--trials", &options.trials)] {
-        words.extend(path.iter().flat_map(|path| [name.into(), path.into()]));
-    }
-    words.extend(["--".into(), server.into()]);
+/// Tries a server in a process, by the arguments of this one.
+fn child(options: &GradeOptions, server: &Path) -> Result<Grade> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stderr(Stdio::piped());
+    command.args(std::env::args_os().skip(1)).env(ONE, server);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
     let output = command.output().context("cannot start a process for a server")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let name = server.display().to_string();

@@ -22,14 +22,13 @@ use crate::law::Scale;
 use lab::far::Far;
 use lab::machine::{Conditions, Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
-use lab::server::{Process, ProcessExit, Server};
+use lab::server::{LOCALHOST, Process, ProcessExit, Server};
 use lab::service::Service;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -362,8 +361,8 @@ impl<'a> Stage<'a> {
         let dir = self.folder("server")?;
         let arm = Arm { files: vec![self.book()], ..self.arm("server", flags) };
         let far = self.settings.far.as_ref();
-        let host = far.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |far| far.host());
-        Server::boot_at(host, &[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
+        let host = far.map_or(LOCALHOST, |far| far.host());
+        Server::boot((host, 0), &[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
     }
 
     /// Starts clients by the words of a program of this machine, on the clients' machine.

@@ -19,7 +19,7 @@ use lab::file::PlanFile;
 use lab::metric::Metric;
 use lab::plan::{Arm, LoadPoint, Plan, Provision, Turns};
 use lab::probe::{self, Protocol};
-use lab::server::Server;
+use lab::server::{LOCALHOST, Server};
 use lab::service::Service;
 use language::info;
 use std::collections::BTreeMap;
@@ -369,7 +369,7 @@ pub(super) fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Pr
             info!("{name} does not listen yet; it has {:.0} s (--boot)", boot.as_secs_f64());
         }
     });
-    let server = Server::boot(&[], &arm, room.path(), "server", boot);
+    let server = Server::boot((LOCALHOST, 0), &[], &arm, room.path(), "server", boot);
     drop(started);
     let server = server.map_err(|why| anyhow!(why))?;
     let found = probe::protocol(&server.address).map_err(|why| anyhow!(why));

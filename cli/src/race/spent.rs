@@ -62,7 +62,7 @@ fn measure(engine: &Preset, far: &Far, room: &Path, cores: Placement) -> Result<
     let command = words.chain(interface.into_iter().flatten()).map(str::to_owned).collect();
     let arm = Arm { command, ..Arm::default() };
     let prefix = pin(&exe, cores.first);
-    let server = Server::boot_at(far.host(), &prefix, &arm, room, engine.name, PATIENCE)
+    let server = Server::boot((far.host(), 0), &prefix, &arm, room, engine.name, PATIENCE)
         .map_err(anyhow::Error::msg)?;
     let link = Link::named(&server.root().to_string())?;
     let before = link.sample()?.sample.gauges;
@@ -99,10 +99,8 @@ fn soft(cores: Placement) -> Result<[f64; 2]> {
 fn own(root: u32) -> Result<[f64; 2]> {
     let mut sum = [0.0; 2];
     for pid in TreeCost::read(root)?.pids() {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let words = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
-        let times = words.skip(11).take(4).filter_map(|word| word.parse::<f64>().ok());
-        times.enumerate().for_each(|(at, ticks)| sum[at % 2] += ticks * TICK_NS);
+        let Some(stat) = meter::proc::stat(pid) else { continue };
+        (14..18).for_each(|at| sum[at % 2] += stat[at] as f64 * TICK_NS);
     }
     Ok(sum)
 }

@@ -19,7 +19,7 @@ pub struct TrialClient {
     pub stream: Stream,
     /// Received bytes that no reply has used.
     pub ahead: Vec<u8>,
-    /// The server has closed its side.
+    /// The server has closed its side, or the connection is broken.
     pub is_closed: bool,
     /// The state of HTTP/2.
     talk: Option<Talk>,
@@ -51,14 +51,11 @@ impl TrialClient {
 
     /// A connection after the handshakes of its layers.
     pub(crate) fn dial(speech: &Speech, at: SocketAddr, patience: Duration) -> io::Result<Self> {
-        let socket = connected(at, patience)?;
-        let stream = match &speech.target {
-            Some(target) => {
-                Stream::new(socket, target).map_err(|usage| io::Error::other(usage.to_string()))?
-            }
-            None => socket.into(),
-        };
-        let mut client = TrialClient { stream, ahead: Vec::new(), is_closed: false, talk: None };
+        let mut client = TrialClient::plain(at, patience)?;
+        if let Some(target) = &speech.target {
+            client.stream = Stream::new(client.stream.socket, target)
+                .map_err(|usage| io::Error::other(usage.to_string()))?;
+        }
         client.stream.agree()?;
         Ok(client)
     }
@@ -68,7 +65,11 @@ impl TrialClient {
     /// # Errors
     /// The server does not accept it in time.
     pub fn plain(at: SocketAddr, patience: Duration) -> io::Result<Self> {
-        let stream = connected(at, patience)?.into();
+        let socket = TcpStream::connect_timeout(&at, patience)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(patience))?;
+        socket.set_write_timeout(Some(patience))?;
+        let stream = socket.into();
         Ok(TrialClient { stream, ahead: Vec::new(), is_closed: false, talk: None })
     }
 
@@ -101,17 +102,28 @@ impl TrialClient {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             // The end of TLS without a goodbye is an end.
             Err(why) if why.kind() == ErrorKind::UnexpectedEof => self.is_closed = true,
-            Err(why) => return Err(why),
+            Err(why) => {
+                self.is_closed = true;
+                return Err(why);
+            }
         }
         Ok(!self.is_closed)
     }
 
-    /// Waits for a whole reply.
-    pub(crate) fn reply(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
+    /// Receives until `find` finds something in `ahead`.
+    ///
+    /// # Errors
+    /// Of `find` and of the connection; `UnexpectedEof` if the server closes before, `TimedOut` if
+    /// it says too little in time.
+    pub fn until<T>(
+        &mut self,
+        patience: Duration,
+        mut find: impl FnMut(&mut TrialClient) -> io::Result<Option<T>>,
+    ) -> io::Result<T> {
         let end = Instant::now() + patience;
         loop {
-            if let Some(reply) = self.whole(speech)? {
-                return Ok(reply);
+            if let Some(found) = find(self)? {
+                return Ok(found);
             }
             if self.is_closed {
                 return Err(ErrorKind::UnexpectedEof.into());
@@ -121,6 +133,11 @@ impl TrialClient {
             }
             self.receive(end)?;
         }
+    }
+
+    /// Waits for a whole reply.
+    pub(crate) fn reply(&mut self, speech: &Speech, patience: Duration) -> io::Result<Reply> {
+        self.until(patience, |it| it.whole(speech))
     }
 
     /// Takes the reply at the front, if it is whole.
@@ -152,14 +169,6 @@ impl TrialClient {
         self.send(&request)?;
         self.reply(speech, patience)
     }
-}
-
-fn connected(at: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect_timeout(&at, patience)?;
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(patience))?;
-    socket.set_write_timeout(Some(patience))?;
-    Ok(socket)
 }
 
 /// The first whole reply of HTTP in `bytes`; interim ones (1xx) before it belong to it.

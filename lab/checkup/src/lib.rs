@@ -4,10 +4,12 @@
 //! `trials` is the table: each trial is a row with a name, a need and an act. `stand` is their
 //! place: the server, the protocol, and healthy clients whose waiting is the measure. `life` starts
 //! a server, starts it again on its port, and leaves nothing behind; `client` is one connection,
-//! and `http2` what it says in HTTP/2; `speech` holds the words of a protocol; `remedy` knows
-//! directives of common servers. The trials are made on a thread, so that the time limit holds
-//! whatever a server does.
+//! which makes the trials of a grade too, and `acts` what else those share; `http2` is what a
+//! client says in HTTP/2; `speech` holds the words of a protocol; `remedy` knows directives of
+//! common servers. The trials are made on a thread, so that the time limit holds whatever a server
+//! does.
 
+mod acts;
 mod client;
 mod http2;
 mod life;
@@ -27,6 +29,7 @@ use document::{CHECKUP_SCHEMA, Checkup, CheckupRow};
 use lab::plan::Arm;
 use load::Slo;
 
+pub use acts::{again, alongside};
 pub use client::TrialClient;
 pub use trials::names;
 

@@ -1,11 +1,11 @@
 //! The life of the server: started on a port that stays its own, ended by a signal, started again.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lab::server::Server;
+use lab::server::{LOCALHOST, Server};
 use meter::TreeCost;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -31,14 +31,7 @@ pub(crate) struct Life {
 impl Life {
     /// Starts the server, or finds the one that runs.
     pub(crate) fn begin(subject: &Subject, options: &CheckupOptions) -> Result<Life, String> {
-        let at = match subject.address {
-            Some(at) => at,
-            None => SocketAddr::from((
-                Ipv4Addr::LOCALHOST,
-                sys::free_port(Ipv4Addr::LOCALHOST.into())
-                    .map_err(|why| format!("expected a free port: {why}"))?,
-            )),
-        };
+        let at = subject.address.unwrap_or((LOCALHOST, 0).into());
         let (subject, options) = (subject.clone(), options.clone());
         let mut life = Life { subject, options, server: None, at, boot: Duration::ZERO, starts: 0 };
         life.start()?;
@@ -72,7 +65,8 @@ impl Life {
         arm.environment.insert(MARK.to_owned(), mark(&self.options.room));
         let name = format!("server-{}", self.starts);
         let (room, boot) = (&self.options.room, self.options.boot);
-        let mut server = Server::boot_on(self.at, &[], &arm, room, &name, boot)?;
+        let place = (self.at.ip(), self.at.port());
+        let mut server = Server::boot(place, &[], &arm, room, &name, boot)?;
         if let Some(ended) = server.process.ended() {
             let how = ended.how;
             return Err(format!(
@@ -95,23 +89,16 @@ impl Life {
         Some(format!("{}{wrote}", ended.how))
     }
 
-    /// Sends a signal to the root of the tree; `false` if there is none of ours.
-    pub(crate) fn signal(&self, signal: Signal) -> bool {
-        let Some(server) = &self.server else { return false };
-        let pid = i32::try_from(server.process.id()).ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
+    /// Sends a signal to the root of the tree, if it is ours.
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.server.iter().for_each(|it| it.process.signal(signal));
     }
 
     /// Waits for its end: its status and the time, or `None` if it still runs.
     pub(crate) fn wait(&mut self) -> Option<(String, Duration)> {
         let begun = Instant::now();
-        while begun.elapsed() < END {
-            if let Some(ended) = self.server.as_mut()?.process.ended() {
-                return Some((ended.how, begun.elapsed()));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        None
+        let ended = self.server.as_mut()?.process.ended_within(END)?;
+        Some((ended.how, begun.elapsed()))
     }
 
     /// Ends what is left of it, so that it can be started again.

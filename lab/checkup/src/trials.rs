@@ -6,6 +6,19 @@
 //! three tries find it. After each act a new client must be served; if none is, that is a fault of
 //! this trial, and a server of ours is started again for the next.
 
+/// Rows of cases: the name, the section, whether that says MUST, the conduct it wants, the bytes
+/// that are sent, and the question.
+macro_rules! cases {
+    ($of:ident $($name:literal $section:literal $must:literal $want:expr, $sent:expr,
+       $about:literal;)*) => {
+        pub(super) const TRIALS: &[Trial] = &[$(Trial {
+            section: super::PROTOCOL, name: $name, about: $about, need: Need::$of, seconds: 0.5,
+            is_noisy: false,
+            act: Act::$of(&Case { section: $section, is_must: $must, want: $want, sent: $sent }),
+        }),*];
+    };
+}
+
 mod capacity;
 mod cost;
 mod crowd;
@@ -19,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use document::{CheckupRow, Judgement};
 
+use crate::acts::again;
 use crate::remedy;
 use crate::speech::{Kind, Speech};
 use crate::stand::Stand;
@@ -51,6 +65,15 @@ enum Need {
     WordsAndProcess,
     /// A command, so that the server can be ended and started.
     Command,
+}
+
+/// Bytes for a server, and the conduct that a section of an RFC wants of it.
+struct Case<W, S> {
+    section: &'static str,
+    /// Whether the section says MUST; otherwise a deviation is for attention.
+    is_must: bool,
+    want: W,
+    sent: S,
 }
 
 #[derive(Clone, Copy)]
@@ -126,17 +149,6 @@ trials! {
 
 /// All trials for a protocol, or for any.
 fn all(speech: Option<&Speech>) -> impl Iterator<Item = Trial> {
-    let row = |name, about, need, act| Trial {
-        section: PROTOCOL,
-        name,
-        about,
-        need,
-        seconds: 0.5,
-        is_noisy: false,
-        act,
-    };
-    let cases = http::CASES.iter().map(|it| row(it.name, it.about, Need::Http, Act::Http(it)));
-    let frames = http2::CASES.iter().map(|it| row(it.name, it.about, Need::Http2, Act::Http2(it)));
     let is_fit = |trial: &Trial| match trial.need {
         Need::Http => speech.is_none_or(|it| it.kind == Kind::Http),
         Need::Http2 => speech.is_none_or(|it| it.kind == Kind::Http2),
@@ -145,8 +157,8 @@ fn all(speech: Option<&Speech>) -> impl Iterator<Item = Trial> {
     };
     // Quick ones first; the search for the knee may take all time that is left.
     const ORDER: [&str; 5] = [NATURE, COST, PROTOCOL, ROBUST, CAPACITY];
-    let mut all: Vec<Trial> =
-        TRIALS.iter().copied().chain(cases).chain(frames).filter(is_fit).collect();
+    let all = [TRIALS, http::TRIALS, http2::TRIALS].concat();
+    let mut all: Vec<Trial> = all.into_iter().filter(is_fit).collect();
     all.sort_by_key(|trial| ORDER.iter().position(|section| *section == trial.section));
     all.into_iter()
 }
@@ -170,13 +182,11 @@ pub(crate) fn chosen(only: &[String], speech: &Speech) -> Vec<Trial> {
 
 /// The row of a trial that is not made yet.
 pub(crate) fn planned(trial: &Trial, stand: &Stand) -> CheckupRow {
-    let words = ["roundhouse", "checkup", &stand.text, "--only", trial.name].into_iter();
-    let words = words.chain(stand.options.repeat.iter().map(String::as_str));
     CheckupRow {
         section: trial.section.to_owned(),
         name: trial.name.to_owned(),
         about: trial.about.to_owned(),
-        repeat: shlex::try_join(words).unwrap_or_default(),
+        repeat: again("checkup", &stand.text, trial.name, &stand.options.repeat),
         ..CheckupRow::default()
     }
 }
@@ -210,36 +220,32 @@ fn refusal(trial: &Trial, stand: &Stand) -> Option<String> {
     if stand.left() < Duration::from_secs_f64(trial.seconds) {
         return Some(LATE.to_owned());
     }
-    let has_words = stand.speech.kind != Kind::Plain;
-    let has_process = stand.life.pid().is_some();
+    let words =
+        (stand.speech.kind == Kind::Plain).then_some("its protocol is unknown: give it as a URL");
+    let process = stand.life.pid().is_none().then_some("its process cannot be seen from here");
+    let command = (!stand.life.is_ours()).then_some("the server runs already: give its command");
     let lacks = match trial.need {
         Need::Nothing | Need::Http | Need::Http2 | Need::Tls => None,
-        Need::Words => (!has_words).then_some("its protocol is unknown: give it as a URL"),
-        Need::Process => (!has_process).then_some("its process cannot be seen from here"),
-        Need::WordsAndProcess if !has_words => Some("its protocol is unknown: give it as a URL"),
-        Need::WordsAndProcess => (!has_process).then_some("its process cannot be seen from here"),
-        Need::Command => {
-            (!stand.life.is_ours()).then_some("the server runs already: give its command")
-        }
+        Need::Words => words,
+        Need::Process => process,
+        Need::WordsAndProcess => words.or(process),
+        Need::Command => command,
     };
     lacks.map(str::to_owned)
 }
 
 /// Makes it, again if noise may have been at work, and leaves a server that is well.
 fn settled(trial: &Trial, stand: &mut Stand) -> Finding {
+    let is_finding = |it: &&Finding| it.judgement >= Judgement::Attention;
     let mut tries = vec![once(trial, stand)];
-    let is_finding = |finding: &Finding| finding.judgement >= Judgement::Attention;
-    let is_open = |tries: &[Finding]| {
-        let findings = tries.iter().filter(|it| is_finding(it)).count();
-        findings > 0 && findings < 2 && tries.len() - findings < 2
-    };
-    while trial.is_noisy && is_open(&tries) && tries.len() < TRIES {
+    let mut findings = tries.iter().filter(is_finding).count();
+    while trial.is_noisy && findings == 1 && tries.len() < TRIES {
         if stand.gone.is_some() || stand.left() < Duration::from_secs_f64(2.0 * trial.seconds) {
             break;
         }
         tries.push(once(trial, stand));
+        findings = tries.iter().filter(is_finding).count();
     }
-    let findings = tries.iter().filter(|it| is_finding(it)).count();
     let (made, stands) = (tries.len(), 2 * findings > tries.len());
     tries.sort_by_key(|finding| finding.judgement);
     let Some(mut finding) = (if stands { tries.pop() } else { tries.into_iter().next() }) else {
@@ -274,6 +280,18 @@ fn once(trial: &Trial, stand: &mut Stand) -> Finding {
         stand.gone = Some(format!("the server answers no more after {}", trial.name));
     }
     finding
+}
+
+impl<W, S> Case<W, S> {
+    /// The judgement on the conduct that was seen, by a rule of the section.
+    fn judged(&self, holds: bool, seen: String, rule: &str) -> Finding {
+        let (section, rule) = (self.section, format!("{}: {rule}", self.section));
+        match (holds, self.is_must) {
+            (true, _) => Finding::good(format!("{seen} ({section})")),
+            (false, true) => Finding::fault(seen, &rule),
+            (false, false) => Finding::attention(seen, &rule),
+        }
+    }
 }
 
 impl Finding {

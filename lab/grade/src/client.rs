@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::linux::net::TcpStreamExt;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::thread;
+use std::time::Duration;
 
 use stats::words;
 use wire::framing::{BadFraming, Decoder, Framing, Shape};
@@ -13,6 +14,11 @@ use crate::market::{Ask, Meaning, Told, quoted};
 
 /// The longest reply that is read (bytes).
 const REPLY_MAX: usize = 1 << 20;
+/// The pause after a part of a line: so long that the server reads the part by itself.
+pub(crate) const APART: Duration = Duration::from_millis(8);
+
+/// The meaning of a reply, and its length.
+type Reply = (Result<Meaning, String>, usize);
 
 /// How the end of a reply is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
@@ -44,16 +50,15 @@ pub(crate) struct Client {
 }
 
 /// Why a wait was in vain.
-#[derive(Debug, derive_more::Display)]
-pub(crate) enum Lost {
-    #[display("the server has closed the connection without a reply")]
-    Closed,
-    #[display("the connection is broken: {_0}")]
-    Broken(io::Error),
-    #[display("no reply within {}", words::span(*_0))]
-    Late(Duration),
-    #[display("the reply has no end")]
-    Endless,
+pub(crate) fn lost(why: &io::Error, patience: Duration) -> String {
+    match why.kind() {
+        ErrorKind::UnexpectedEof => {
+            "the server has closed the connection without a reply".to_owned()
+        }
+        ErrorKind::TimedOut => format!("no reply within {}", words::span(patience)),
+        ErrorKind::InvalidData => why.to_string(),
+        _ => format!("the connection is broken: {why}"),
+    }
 }
 
 impl FromStr for Ending {
@@ -75,6 +80,35 @@ impl Access {
         let link = link.map_err(|error| format!("a client cannot connect: {error}"))?;
         Ok(Client { link, access: self, wording: String::new(), decoder })
     }
+
+    /// The reply at the front of the received bytes, with its length, if it is whole.
+    fn reply(self, ask: Ask, ahead: &[u8], decoder: &mut Decoder) -> Option<Reply> {
+        let Ending::Framed(framing) = self.ending else {
+            // The end of each line may be the end of the reply; text without lines is one.
+            let lines = (1..=ahead.len()).filter(|&end| ahead[end - 1] == b'\n');
+            let mut ends = lines.chain((ask != Ask::Show).then_some(ahead.len()));
+            return ends.find_map(|end| {
+                let meaning = ask.meaning(&ahead[..end]).ok()?;
+                let is_whole = match &meaning.told {
+                    Told::Rows(rows) => rows.0.len() >= self.stocks,
+                    Told::Done | Told::NotEnough => true,
+                };
+                is_whole.then_some((Ok(meaning), end))
+            });
+        };
+        let mut echo = 0;
+        loop {
+            let reply = decoder.next(&ahead[echo..], ask.shape())?;
+            let is_echo = framing == Framing::Line
+                && ask.shape() == Shape::Line
+                && reply.text.trim_ascii() == ask.line().trim_ascii();
+            let used = echo + reply.used;
+            if !is_echo {
+                return Some((ask.meaning(&ahead[..echo + reply.text.len()]), used));
+            }
+            echo = used;
+        }
+    }
 }
 
 impl Client {
@@ -85,6 +119,15 @@ impl Client {
         })
     }
 
+    /// Sends pieces so slowly that the server reads each by itself.
+    pub(crate) fn dribble(&mut self, pieces: &[&[u8]]) -> Result<(), String> {
+        pieces.iter().try_for_each(|piece| {
+            self.send(piece)?;
+            thread::sleep(APART);
+            Ok(())
+        })
+    }
+
     pub(crate) fn ask(&mut self, ask: Ask) -> Result<Told, String> {
         self.send(&ask.line())?;
         self.hear(ask)
@@ -92,12 +135,14 @@ impl Client {
 
     /// Waits for the reply to `ask`.
     pub(crate) fn hear(&mut self, ask: Ask) -> Result<Told, String> {
-        let (meaning, used) = self.until(|it| it.reply(ask)).map_err(|lost| {
+        let access = self.access;
+        let reply = self.until(|ahead, decoder| access.reply(ask, ahead, decoder));
+        let (meaning, used) = reply.map_err(|why| {
             let heard = match self.link.ahead.as_slice() {
                 [] => String::new(),
                 some => format!(" ({} bytes of one: {})", some.len(), quoted(some)),
             };
-            format!("`{ask}`: {lost}{heard}")
+            format!("`{ask}`: {}{heard}", lost(&why, access.patience))
         })?;
         self.link.ahead.drain(..used);
         let Meaning { told, wording } = meaning?;
@@ -110,60 +155,26 @@ impl Client {
     /// Receives until `find` finds something, with the patience of one wait.
     pub(crate) fn until<T>(
         &mut self,
-        mut find: impl FnMut(&mut Client) -> Option<T>,
-    ) -> Result<T, Lost> {
-        let end = Instant::now() + self.access.patience;
-        loop {
-            if let Some(found) = find(self) {
-                return Ok(found);
-            }
-            if self.link.ahead.len() > REPLY_MAX {
-                return Err(Lost::Endless);
-            }
+        mut find: impl FnMut(&[u8], &mut Decoder) -> Option<T>,
+    ) -> io::Result<T> {
+        let Client { link, decoder, access, .. } = self;
+        link.until(access.patience, |link| {
             // A server that sends a reply in two pieces waits up to 40 ms for a late ACK (tcp(7)).
-            let _ = self.link.stream.socket.set_quickack(true);
-            match self.link.receive(end) {
-                Ok(true) => {}
-                Ok(false) if self.link.is_closed => return Err(Lost::Closed),
-                Ok(false) => return Err(Lost::Late(self.access.patience)),
-                Err(error) => return Err(Lost::Broken(error)),
+            let _ = link.stream.socket.set_quickack(true);
+            match find(&link.ahead, decoder) {
+                None if link.ahead.len() > REPLY_MAX => {
+                    Err(io::Error::new(ErrorKind::InvalidData, "the reply has no end"))
+                }
+                found => Ok(found),
             }
-        }
-    }
-
-    /// The reply at the front of the received bytes, with its length, if it is whole.
-    fn reply(&mut self, ask: Ask) -> Option<(Result<Meaning, String>, usize)> {
-        let Ending::Framed(framing) = self.access.ending else {
-            // The end of each line may be the end of the reply; text without lines is one.
-            let lines =
-                (1..=self.link.ahead.len()).filter(|&end| self.link.ahead[end - 1] == b'\n');
-            let mut ends = lines.chain((ask != Ask::Show).then_some(self.link.ahead.len()));
-            return ends.find_map(|end| {
-                let meaning = ask.meaning(&self.link.ahead[..end]).ok()?;
-                let is_whole = match &meaning.told {
-                    Told::Rows(rows) => rows.0.len() >= self.access.stocks,
-                    Told::Done | Told::NotEnough => true,
-                };
-                is_whole.then_some((Ok(meaning), end))
-            });
-        };
-        let mut echo = 0;
-        loop {
-            let reply = self.decoder.next(&self.link.ahead[echo..], ask.shape())?;
-            let is_echo = framing == Framing::Line
-                && ask.shape() == Shape::Line
-                && reply.text.trim_ascii() == ask.line().trim_ascii();
-            let used = echo + reply.used;
-            if !is_echo {
-                return Some((ask.meaning(&self.link.ahead[..echo + reply.text.len()]), used));
-            }
-            echo = used;
-        }
+        })
     }
 
     /// Whether the server closes the connection in time; replies before that do not matter.
     pub(crate) fn sees_end(&mut self) -> bool {
-        matches!(self.until(|_| None::<()>), Err(Lost::Closed | Lost::Broken(_)))
+        let is_open =
+            |why: &io::Error| matches!(why.kind(), ErrorKind::TimedOut | ErrorKind::InvalidData);
+        self.until(|_, _| None::<()>).is_err_and(|why| !is_open(&why))
     }
 
     /// Leaves in order: reads until the server is silent for `quiet`, then closes with nothing

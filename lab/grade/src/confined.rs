@@ -1,18 +1,18 @@
 //! The server under trial as a process: limited, watched, and gone at the end.
 //!
-//! It leads a process group, which a thread watches and kills at limits of time, memory, threads.
-//! Its outputs go into two files of limited size, so that it never waits for a reader.
+//! A thread watches its process group and kills it at limits of time, memory, threads. Its outputs
+//! go into two files of limited size, so that it never waits for a reader.
 
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lab::server::Process;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
 use stats::words;
 
@@ -30,16 +30,11 @@ const THREADS_MAX: u64 = 4096;
 const MEMORY_MAX: u64 = 1 << 30;
 /// The unit of proc_pid_statm(5), in bytes; some kernels have larger pages.
 const PAGE: u64 = 4096;
-/// The files of a program's standard output and error.
-const OUTPUTS: [&str; 2] = ["output.txt", "errors.txt"];
 /// How often the watch looks. Each look reads a file of every process of the machine.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) struct Confined {
-    child: Child,
-    pub(crate) status: Option<ExitStatus>,
-    /// The folder of its standard output and error.
-    outputs: PathBuf,
+    pub(crate) process: Process,
     /// The limit that the watch found exceeded.
     exceeded: Arc<OnceLock<String>>,
     /// The watch ends when this is dropped.
@@ -49,7 +44,7 @@ pub(crate) struct Confined {
 /// A process of the group (proc_pid_stat(5)).
 #[derive(Clone, Copy)]
 pub(crate) struct Member {
-    pub(crate) pid: i32,
+    pub(crate) pid: u32,
     pub(crate) is_zombie: bool,
     pub(crate) threads: u64,
     pub(crate) anonymous_bytes: u64,
@@ -63,26 +58,19 @@ impl Confined {
         outputs: &Path,
         time: Duration,
     ) -> Result<Confined, String> {
-        let start = || {
-            let open = |name| File::options().create(true).append(true).open(outputs.join(name));
-            let mut command = Command::new(&line[0]);
-            command.args(&line[1..]).current_dir(folder).process_group(0);
-            command.stdin(Stdio::null()).stdout(open(OUTPUTS[0])?).stderr(open(OUTPUTS[1])?);
-            sys::process::end_with_parent(&mut command, sys::signal::Signal::KILL);
-            let child = command.spawn()?;
-            language::debug!("process {}: {}", child.id(), line.join(" "));
-            for (resource, most) in LIMITS {
-                let limit = Rlimit { current: Some(most), maximum: Some(most) };
-                // A lower limit of ours stays.
-                let _ = prlimit(Some(Pid::from_child(&child)), resource, limit);
-            }
-            Ok(child)
-        };
-        let told = |error: io::Error| format!("`{}` cannot be started: {error}", line[0]);
-        let child = start().map_err(told)?;
+        let process = Process::start_with(line, None, outputs, "server", |command| {
+            command.current_dir(folder);
+            sys::process::end_with_parent(command, sys::signal::Signal::KILL);
+        })?;
+        let group = process.pid();
+        for (resource, most) in LIMITS {
+            let limit = Rlimit { current: Some(most), maximum: Some(most) };
+            // A lower limit of ours stays.
+            let _ = prlimit(Some(group), resource, limit);
+        }
         let exceeded = Arc::new(OnceLock::new());
         let (_watched, watched) = mpsc::channel();
-        let (why, group, end) = (exceeded.clone(), Pid::from_child(&child), Instant::now() + time);
+        let (why, end) = (exceeded.clone(), Instant::now() + time);
         thread::spawn(move || {
             while watched.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
                 let late = Instant::now() > end;
@@ -94,55 +82,36 @@ impl Confined {
                 }
             }
         });
-        let outputs = outputs.to_owned();
-        Ok(Confined { child, status: None, outputs, exceeded, _watched })
+        Ok(Confined { process, exceeded, _watched })
     }
 
     pub(crate) fn members(&self) -> Vec<Member> {
-        members(Pid::from_child(&self.child))
+        members(self.process.pid())
     }
 
     /// Sends a signal to the whole group, as Ctrl-C on a terminal does.
     pub(crate) fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(Pid::from_child(&self.child), signal);
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        if self.status.is_none() {
-            self.status = self.child.try_wait().ok().flatten();
-        }
-        self.status.is_none()
+        let _ = kill_process_group(self.process.pid(), signal);
     }
 
     /// Its end in words, with the usual cause and the end of its output; `None` while it runs.
     pub(crate) fn obituary(&mut self) -> Option<String> {
-        if self.is_running() {
-            return None;
-        }
-        let said = OUTPUTS.map(|name| fs::read(self.outputs.join(name)).unwrap_or_default());
-        let said = last_words(&said[0], &said[1]);
+        let status = self.process.status()?;
+        let said = last_words(&self.process.output(), &self.process.errors());
         let how = match self.exceeded.get() {
             Some(limit) => format!("was killed: {limit}"),
-            None => ending(self.status?, &said),
+            None => ending(status, &said),
         };
         let said = if said.is_empty() { said } else { format!("; it wrote: {said}") };
         Some(how + &said)
     }
 }
 
-impl Drop for Confined {
-    fn drop(&mut self) {
-        self.signal(Signal::KILL);
-        let _ = self.child.wait();
-    }
-}
-
 /// The last lines of a program: its errors, the first of a build before them, or its output.
-fn last_words(output: &[u8], errors: &[u8]) -> String {
+fn last_words(output: &str, errors: &str) -> String {
     let text = if errors.trim_ascii().is_empty() { output } else { errors };
-    let whole = String::from_utf8_lossy(text);
-    let first = whole.lines().map(str::trim).find(|line| line.contains("error: "));
-    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(400)..]);
+    let first = text.lines().map(str::trim).find(|line| line.contains("error: "));
+    let text = String::from_utf8_lossy(&text.as_bytes()[text.len().saturating_sub(400)..]);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(3)..];
     let first = first.filter(|line| !last.contains(line));
@@ -178,18 +147,16 @@ fn excess(members: &[Member]) -> Option<String> {
 }
 
 fn members(group: Pid) -> Vec<Member> {
-    let read = |pid: i32| {
-        let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before the bracket may hold any character.
-        let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        if number(2)? != u64::from(group.as_raw_nonzero().get().unsigned_abs()) {
+    let read = |pid: u32| {
+        let stat = meter::proc::stat(pid)?;
+        if stat[5] != u64::from(group.as_raw_nonzero().get().unsigned_abs()) {
             return None;
         }
         let pages = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
         let pages: Vec<u64> = pages.split(' ').filter_map(|word| word.parse().ok()).collect();
         let anonymous_bytes = pages.get(1)?.saturating_sub(*pages.get(2)?) * PAGE;
-        Some(Member { pid, is_zombie: fields[0] == "Z", threads: number(17)?, anonymous_bytes })
+        let is_zombie = stat[3] == u64::from(b'Z');
+        Some(Member { pid, is_zombie, threads: stat[20], anonymous_bytes })
     };
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -206,10 +173,10 @@ mod tests {
         assert!(told(13, "").contains("killed by SIGPIPE: it wrote"));
         assert!(told(256, "accept: Interrupted system call").contains("exit code 1: a call that"));
         assert!(told(256, "Rio_readlineb error: Connection reset by peer").contains("csapp.c"));
-        assert_eq!(last_words(b"1\n2\n\n 3 \n4\n", b"\n"), "2 / 3 / 4");
-        let build = b"a.c:3: error: no `x`\n1\n2\nmake: *** [a] Error 1\n";
+        assert_eq!(last_words("1\n2\n\n 3 \n4\n", "\n"), "2 / 3 / 4");
+        let build = "a.c:3: error: no `x`\n1\n2\nmake: *** [a] Error 1\n";
         assert_eq!(
-            last_words(b"cc a.c\n", build),
+            last_words("cc a.c\n", build),
             "a.c:3: error: no `x` / 1 / 2 / make: *** [a] Error 1"
         );
     }

@@ -1,24 +1,25 @@
 //! Trials that a teacher writes: talks of clients with a server of any line protocol.
 
+use std::io::{self, ErrorKind};
 use std::thread;
 use std::time::Duration;
 
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::client::{Client, Lost};
+use crate::client::{Client, lost};
 use crate::market::quoted;
 use crate::stand::Stand;
-use crate::trials::Outcome;
+use crate::trials::{Act, FEW, Outcome, Trial};
 
 /// One trial of a file; docs/grade.md describes the keys.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenTrial {
-    pub(crate) name: String,
-    pub(crate) points: u32,
+    name: String,
+    points: u32,
     #[serde(default)]
-    pub(crate) about: String,
+    about: String,
     /// Clients that connect before the first one talks.
     #[serde(default = "one")]
     clients: usize,
@@ -27,7 +28,7 @@ pub struct GivenTrial {
     repeat: usize,
     /// The limit of the whole trial.
     #[serde(default = "half_a_minute")]
-    pub(crate) seconds: u64,
+    seconds: u64,
     steps: Vec<Step>,
 }
 
@@ -86,6 +87,13 @@ pub fn read(text: &str, only: &[String]) -> Result<Vec<GivenTrial>, String> {
 }
 
 impl GivenTrial {
+    /// Its row.
+    pub(crate) fn trial(&self) -> Trial<'_> {
+        let GivenTrial { name, about, points, seconds, .. } = self;
+        let (points, seconds, book) = (*points, *seconds, FEW);
+        Trial { name, points, about, book, seconds, act: Act::Talk(self) }
+    }
+
     /// Makes the trial with all its clients at once.
     pub(crate) fn run(&self, stand: &mut Stand<'_>) -> Outcome {
         let open = (0..self.clients).map(|_| stand.connect());
@@ -119,12 +127,7 @@ impl Step {
     fn make(&self, client: &mut Client) -> Result<bool, String> {
         match self {
             Step::Send(text) => client.send(text.as_bytes())?,
-            Step::Pieces(text) => {
-                for piece in text.as_bytes().chunks(1) {
-                    client.send(piece)?;
-                    thread::sleep(Duration::from_millis(8));
-                }
-            }
+            Step::Pieces(text) => client.dribble(&text.as_bytes().chunks(1).collect::<Vec<_>>())?,
             Step::Expect(text) => {
                 let begins = |got: &[u8]| got.iter().zip(text.as_bytes()).all(|(a, b)| a == b);
                 let whole = |got: &[u8]| got.len() >= text.len() || !begins(got);
@@ -169,16 +172,17 @@ fn wanted(text: &str) -> String {
 
 /// Receives until `is_whole`.
 fn receive(client: &mut Client, is_whole: impl Fn(&[u8]) -> bool) -> Result<(), String> {
-    let got = client.until(|it| is_whole(&it.link.ahead).then_some(()));
+    let got = client.until(|ahead, _| is_whole(ahead).then_some(()));
     let after = || match client.link.ahead.as_slice() {
         [] => String::new(),
         some => format!(" after {}", quoted(some)),
     };
-    got.map_err(|lost| match lost {
-        Lost::Closed => format!("the server closed the connection{}", after()),
-        Lost::Broken(error) => format!("the server closed the connection: {error}"),
-        Lost::Late(_) => format!("{lost}{}", after()),
-        Lost::Endless => lost.to_string(),
+    let told = |why: &io::Error| lost(why, client.access.patience);
+    got.map_err(|why| match why.kind() {
+        ErrorKind::UnexpectedEof => format!("the server closed the connection{}", after()),
+        ErrorKind::TimedOut => told(&why) + &after(),
+        ErrorKind::InvalidData => told(&why),
+        _ => format!("the server closed the connection: {why}"),
     })
 }
 

@@ -17,6 +17,7 @@ mod trials;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use checkup::again;
 use tools::course::detect;
 use wire::framing::Framing;
 
@@ -27,8 +28,8 @@ pub use score::{Grade, GradedTrial, Weights, summary};
 use client::Access;
 use confined::Confined;
 use market::{Ask, Rows, Told};
-use stand::{Stand, Subject, within};
-use trials::{Outcome, Trial};
+use stand::{Stand, Subject};
+use trials::{Act, Trial};
 
 /// The length of the course's blocks in bytes.
 const COURSE: usize = 8192;
@@ -73,40 +74,23 @@ pub struct GradeOptions {
     pub not_isolated: String,
 }
 
-/// A trial to be made: its name, its promise, its points, the limit of its time, its book.
-struct Task<'a> {
-    name: &'a str,
-    about: &'a str,
-    points: u32,
-    seconds: u64,
-    book: (u32, i64),
-    act: Box<dyn Fn(&mut Stand<'_>) -> Outcome + 'a>,
-}
-
 impl GradeOptions {
     /// The trials of a grade in their order: those of the file, or ours.
-    fn tasks(&self) -> Vec<Task<'_>> {
-        let ours = self.weights.trials().filter(|_| self.trials.is_none());
-        let ours = ours.map(|(trial, points)| {
-            let &Trial { name, about, seconds, book, run, .. } = trial;
-            Task { name, about, points, seconds, book, act: Box::new(run) }
-        });
-        let given = self.given.iter().map(|trial| {
-            let act = Box::new(move |stand: &mut Stand<'_>| trial.run(stand));
-            let GivenTrial { name, about, points, seconds, .. } = trial;
-            Task { name, about, points: *points, seconds: *seconds, book: (10, 100), act }
-        });
-        ours.chain(given).collect()
+    fn trials(&self) -> Vec<Trial<'_>> {
+        match self.trials {
+            Some(_) => self.given.iter().map(GivenTrial::trial).collect(),
+            None => self.weights.trials().collect(),
+        }
     }
 
     /// The names of the trials, in their order.
     pub fn names(&self) -> Vec<String> {
-        self.tasks().iter().map(|task| task.name.to_owned()).collect()
+        self.trials().iter().map(|trial| trial.name.to_owned()).collect()
     }
 
     /// The sum of all points.
     pub fn sum(&self) -> u32 {
-        self.tasks().iter().map(|task| task.points).sum()
+        self.trials().iter().map(|trial| trial.points).sum()
     }
 }
 
@@ -127,19 +111,20 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
         Some(subject) => subject.ending.to_string(),
         None => String::new(),
     };
-    for task in options.tasks() {
+    for trial in options.trials() {
         let (Some(subject), from) = (&subject, Instant::now()) else { break };
-        let (verdict, reason, kept) = attempts(&task, subject, options.runs, begin + options.limit);
-        let points = (f64::from(task.points) * kept) as u32;
+        let (verdict, reason, kept) =
+            attempts(&trial, subject, options.runs, begin + options.limit);
+        let points = (f64::from(trial.points) * kept) as u32;
         let row = GradedTrial {
-            name: task.name.to_owned(),
-            about: task.about.to_owned(),
+            name: trial.name.to_owned(),
+            about: trial.about.to_owned(),
             verdict: verdict.to_owned(),
             points,
-            of: task.points,
+            of: trial.points,
             reason,
             seconds: from.elapsed().as_millis() as f64 / 1e3,
-            repeat: again(path, task.name, options),
+            repeat: again("grade", &grade.server, trial.name, &further(options)),
         };
         told(&row);
         grade.points += points;
@@ -152,40 +137,39 @@ pub fn grade(path: &Path, options: &GradeOptions, told: &mut dyn FnMut(&GradedTr
 /// Makes one trial as often as wanted; the worst run counts. Returns the verdict, the reason and
 /// the part of the points that is kept, 0 to 1.
 fn attempts(
-    task: &Task<'_>,
+    trial: &Trial<'_>,
     subject: &Subject,
     runs: u32,
     end: Instant,
 ) -> (&'static str, String, f64) {
-    let (mut tried, mut failed, mut reason, mut least) = (0, 0, String::new(), 1.0f64);
+    let (mut tried, mut failures) = (0, Vec::new());
     for _ in 0..runs {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;
         }
         tried += 1;
-        if let Err((why, kept)) = attempt(task, subject, left) {
-            failed += 1;
-            if kept <= least {
-                (reason, least) = (why, kept);
-            }
-        }
+        failures.extend(attempt(trial, subject, left).err());
     }
-    match (tried, failed) {
-        (0, _) => ("not tried", "the time for all trials is over".to_owned(), 0.0),
-        (_, 0) => ("passed", String::new(), 1.0),
-        (1, _) => ("failed", reason, least),
-        _ => ("failed", format!("{failed} of {tried} runs: {reason}"), least),
+    let failed = failures.len();
+    match failures.into_iter().rev().min_by(|a, b| a.1.total_cmp(&b.1)) {
+        None if tried == 0 => ("not tried", "the time for all trials is over".to_owned(), 0.0),
+        None => ("passed", String::new(), 1.0),
+        Some((reason, kept)) if tried == 1 => ("failed", reason, kept),
+        Some((reason, kept)) => ("failed", format!("{failed} of {tried} runs: {reason}"), kept),
     }
 }
 
 /// Makes one trial on a fresh server. The error has the part of the points that is kept; a server
 /// that ends keeps none.
-fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Result<(), (String, f64)> {
-    let time = Duration::from_secs(task.seconds).min(left);
-    let started = Stand::start(subject, Rows::of(task.book.0, task.book.1), time);
+fn attempt(trial: &Trial<'_>, subject: &Subject, left: Duration) -> Result<(), (String, f64)> {
+    let time = Duration::from_secs(trial.seconds).min(left);
+    let started = Stand::start(subject, Rows::of(trial.book.0, trial.book.1), time);
     let mut stand = started.map_err(|why| (why, 0.0))?;
-    let told = (task.act)(&mut stand);
+    let told = match trial.act {
+        Act::Run(run) => run(&mut stand),
+        Act::Talk(given) => given.run(&mut stand),
+    };
     let kept = stand.kept;
     if stand.is_ended {
         return told.map_err(|why| (why, kept));
@@ -193,7 +177,7 @@ fn attempt(task: &Task<'_>, subject: &Subject, left: Duration) -> Result<(), (St
     // A client may notice the end of a server before its parent does, and a server may end because
     // of the last client.
     let time = if told.is_ok() { NOTICED / 5 } else { NOTICED };
-    within(time, || !stand.server.is_running());
+    stand.server.process.ended_within(time);
     match (told, stand.server.obituary()) {
         (told, None) => told.map_err(|why| (why, kept)),
         (Ok(()), Some(end)) => Err((format!("the server {end}"), 0.0)),
@@ -220,7 +204,7 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
         let mut stand = Stand::start(&subject, Rows::of(10, 100), time)?;
         let detected = detect::framing(&mut stand.connect()?.link.stream.socket);
         let mut told = |why: String| {
-            within(NOTICED, || !stand.server.is_running());
+            stand.server.process.ended_within(NOTICED);
             let end = stand.server.obituary().map(|end| format!("the server {end}: "));
             format!("{}{why}", end.unwrap_or_default())
         };
@@ -256,8 +240,8 @@ fn build(program: &Path, target: &str, time: Duration) -> Result<(), String> {
     let outputs = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
     let mut make = Confined::start(&line, folder, outputs.path(), time)?;
     // The watch ends it at its limit, and looks a few times a second.
-    within(time + NOTICED * 5, || !make.is_running());
-    match (make.obituary(), make.status) {
+    make.process.ended_within(time + NOTICED * 5);
+    match (make.obituary(), make.process.status()) {
         (Some(end), Some(status)) if !status.success() => {
             Err(format!("`{}` {end}", line.join(" ")))
         }
@@ -269,18 +253,14 @@ fn build(program: &Path, target: &str, time: Duration) -> Result<(), String> {
     }
 }
 
-/// The command that repeats one trial.
-fn again(path: &Path, name: &str, options: &GradeOptions) -> String {
-    let server = path.to_string_lossy().into_owned();
-    let mut line = ["roundhouse", "grade", &server, "--only", name].map(String::from).to_vec();
-    if options.port != "{port}" {
-        line.extend(["--port".to_owned(), options.port.clone()]);
-    }
-    if let Some(path) = &options.trials {
-        line.extend(["--trials".to_owned(), path.to_string_lossy().into_owned()]);
-    }
-    if options.runs > 1 {
-        line.extend(["--runs".to_owned(), options.runs.to_string()]);
-    }
-    shlex::try_join(line.iter().map(String::as_str)).unwrap_or_default()
+/// The further words of the command that makes one trial again.
+fn further(options: &GradeOptions) -> Vec<String> {
+    let trials = options.trials.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let words = [
+        ("--port", Some(options.port.clone()).filter(|it| it != "{port}")),
+        ("--trials", trials),
+        ("--runs", (options.runs > 1).then(|| options.runs.to_string())),
+    ];
+    let given = words.into_iter().filter_map(|(name, word)| Some([name.to_owned(), word?]));
+    given.flatten().collect()
 }

@@ -65,8 +65,8 @@ impl Weights {
     }
 
     /// The chosen trials with their points.
-    pub(crate) fn trials(&self) -> impl Iterator<Item = (&'static Trial, u32)> {
-        TRIALS.iter().filter_map(|trial| Some((trial, *self.0.get(trial.name)?)))
+    pub(crate) fn trials(&self) -> impl Iterator<Item = Trial<'static>> {
+        TRIALS.iter().filter_map(|it| Some(Trial { points: *self.0.get(it.name)?, ..*it }))
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
         let sum = |text: &str, only: &[&str]| {
             let only: Vec<String> = only.iter().map(ToString::to_string).collect();
             let weights = Weights::read(text, &only)?;
-            Ok::<u32, String>(weights.trials().map(|(_, points)| points).sum())
+            Ok::<u32, String>(weights.trials().map(|trial| trial.points).sum())
         };
         assert_eq!(sum("", &[]), Ok(100));
         assert_eq!(sum("half-lines = 10\ngolden = 0\n", &[]), Ok(100 + 4 - 5));

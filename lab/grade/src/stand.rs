@@ -99,8 +99,8 @@ impl<'a> Stand<'a> {
     pub(crate) fn interrupt(&mut self) -> Result<(), String> {
         self.is_ended = true;
         self.server.signal(Signal::INT);
-        let has_ended = within(SOON, || !self.server.is_running());
-        has_ended.then_some(()).ok_or_else(|| "the server still runs 8 s after SIGINT".to_owned())
+        let ended = self.server.process.ended_within(SOON);
+        ended.map(drop).ok_or_else(|| "the server still runs 8 s after SIGINT".to_owned())
     }
 
     /// Starts the server again, in the same folder and on the same port.
@@ -119,7 +119,7 @@ fn launch(it: &Subject, folder: &Path, port: u16, time: Duration) -> Result<Conf
     let mut server = Confined::start(&line, folder, folder, time)?;
     // A connect would be a client.
     let is_up = || tcp_sockets(LISTENS).any(|it| it.0 == port);
-    let is_up = within(SOON, || !server.is_running() || is_up());
+    let is_up = within(SOON, || server.process.status().is_some() || is_up());
     match server.obituary() {
         Some(why) => Err(format!("the server {why}, before it listened on port {port}")),
         None if is_up => Ok(server),

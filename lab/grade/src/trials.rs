@@ -9,6 +9,7 @@ mod life;
 mod talk;
 
 use crate::client::Client;
+use crate::given::GivenTrial;
 use crate::market::{Ask, Rows, Told};
 use crate::stand::Stand;
 
@@ -16,21 +17,28 @@ use crate::stand::Stand;
 pub(crate) type Outcome = Result<(), String>;
 
 /// One trial.
-pub(crate) struct Trial {
+#[derive(Clone, Copy)]
+pub(crate) struct Trial<'a> {
     /// The name for `--only` and weights.
-    pub(crate) name: &'static str,
-    /// Its points by default; all of them sum to 100.
+    pub(crate) name: &'a str,
+    /// Its points; those of ours sum to 100 by default.
     pub(crate) points: u32,
     /// The promise that is tried.
-    pub(crate) about: &'static str,
+    pub(crate) about: &'a str,
     /// The number of stocks, and the pieces of each.
     pub(crate) book: (u32, i64),
     /// The limit of the whole trial.
     pub(crate) seconds: u64,
-    pub(crate) run: fn(&mut Stand<'_>) -> Outcome,
+    pub(crate) act: Act<'a>,
 }
 
-const FEW: (u32, i64) = (10, 100);
+#[derive(Clone, Copy)]
+pub(crate) enum Act<'a> {
+    Run(fn(&mut Stand<'_>) -> Outcome),
+    Talk(&'a GivenTrial),
+}
+
+pub(crate) const FEW: (u32, i64) = (10, 100);
 /// Enough for every buy.
 const PLENTY: (u32, i64) = (10, 1_000_000);
 /// So few pieces that buys are refused.
@@ -41,8 +49,9 @@ const EDGE: (u32, i64) = (10, 99_990);
 macro_rules! trials {
     ($($name:literal, $points:literal, $book:ident, $seconds:expr, $run:expr, $about:expr;)*) => {
         /// All trials, in the order in which they are made.
-        pub(crate) const TRIALS: &[Trial] = &[$(Trial {
-            name: $name, points: $points, about: $about, book: $book, seconds: $seconds, run: $run,
+        pub(crate) const TRIALS: &[Trial<'static>] = &[$(Trial {
+            name: $name, points: $points, about: $about, book: $book, seconds: $seconds,
+            act: Act::Run($run),
         }),*];
     };
 }

@@ -114,10 +114,7 @@ impl Far {
         let mut far = Far { command, host, counters, nest: None, _link: link, network };
         let task = Task::Floor(far.counters.place().to_string());
         let mut process = far.start(&task, room, "floor")?;
-        let begun = std::time::Instant::now();
-        while process.ended().is_none() && begun.elapsed() < HELLO {
-            thread::sleep(Duration::from_millis(5));
-        }
+        let _ = process.ended_within(HELLO);
         let output = process.output();
         let Floor { machine, mut ns } = serde_json::from_str(output.trim()).map_err(|_| {
             format!("the generator's machine does not answer: {}", process.complaint())

@@ -219,12 +219,8 @@ fn cache_miss() -> f64 {
 /// # Errors
 /// If there is no such process.
 pub fn faults(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/stat");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    // The fields are counted after the name's bracket: state is 0, minflt 7, cminflt 8.
-    let fields = text.rsplit_once(')').map_or("", |it| it.1).split_whitespace();
-    let counts = fields.skip(7).take(2).filter_map(|it| it.parse::<u64>().ok());
-    Ok(counts.sum())
+    let stat = meter::proc::stat(pid).ok_or(meter::ProcError::Gone { pid })?;
+    Ok(stat[10] + stat[11])
 }
 
 fn batch<T>(act: impl FnMut() -> T) -> f64 {

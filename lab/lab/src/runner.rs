@@ -124,7 +124,7 @@ impl Runner {
         let mut prefix = cost.prefix();
         prefix.extend(cores.map(|(server, _)| pin(&self.exe, server)).unwrap_or_default());
         let host = self.far.as_ref().map_or(LOCALHOST, |far| far.host);
-        let server = Server::boot_at(host, &prefix, arm, dir, "server", arm.boot_max())?;
+        let server = Server::boot((host, 0), &prefix, arm, dir, "server", arm.boot_max())?;
         Ok(Up { server, cost, held: None, far: self.far.clone(), cores })
     }
 

@@ -49,7 +49,10 @@ impl Process {
 
     /// Starts `command` as [`Process::start`] does, with `input` as the first part of its standard
     /// input, which ends when this is dropped; `set` gives it its folder and environment.
-    pub(crate) fn start_with(
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_with(
         command: &[String],
         input: Option<String>,
         dir: &Path,
@@ -65,9 +68,9 @@ impl Process {
         };
         let said = command.join(" ");
         let mut command = Command::new(program);
-        set(&mut command);
         // A server or generator must not outlive a laboratory that is killed.
         sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
+        set(&mut command);
         let mut child = command
             .args(arguments)
             .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
@@ -75,7 +78,7 @@ impl Process {
             .stderr(file(&err)?)
             .process_group(0)
             .spawn()
-            .map_err(|why| format!("cannot start `{program}`: {why}"))?;
+            .map_err(|why| format!("`{program}` cannot be started: {why}"))?;
         language::debug!("process {}: {said}", child.id());
         let mut pipe = child.stdin.take();
         if let (Some(pipe), Some(text)) = (&mut pipe, input) {
@@ -90,9 +93,28 @@ impl Process {
         self.child.id()
     }
 
+    /// The same for system calls.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// The status of the process, if it has ended.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// The end of the process, if it has ended.
     pub fn ended(&mut self) -> Option<ProcessExit> {
-        self.child.try_wait().ok().flatten().map(ProcessExit::of)
+        self.status().map(ProcessExit::of)
+    }
+
+    /// The same, awaited for at most `time`.
+    pub fn ended_within(&mut self, time: Duration) -> Option<ProcessExit> {
+        let end = Instant::now() + time;
+        while self.status().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.ended()
     }
 
     /// The server's standard output so far.
@@ -145,13 +167,9 @@ impl Process {
         let number = self.stop_signal().as_raw();
         // A shell reports the signal of its command as 128 + number.
         let deaths = [format!("signal {number}"), format!("exit {}", 128 + number)];
-        let end = Instant::now() + deadline;
-        while Instant::now() < end {
-            if let Some(mut ended) = self.ended() {
-                ended.clean |= self.is_told_port && deaths.contains(&ended.how);
-                return ended;
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        if let Some(mut ended) = self.ended_within(deadline) {
+            ended.clean |= self.is_told_port && deaths.contains(&ended.how);
+            return ended;
         }
         let how = format!("still running after {} ms: killed", deadline.as_millis());
         ProcessExit { how, clean: false }
@@ -162,16 +180,10 @@ impl Process {
         self.out.parent().unwrap_or(Path::new("."))
     }
 
-    /// Sends INT, on which a tracing tool prints its summary.
-    pub fn interrupt(&self) {
-        self.signal(Signal::INT);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = pid(&self.child) {
-            // The only possible error is that the process has already ended.
-            let _ = kill_process(pid, signal);
-        }
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        // The only possible error is that the process has already ended.
+        let _ = kill_process(self.pid(), signal);
     }
 }
 
@@ -179,15 +191,9 @@ impl Drop for Process {
     fn drop(&mut self) {
         // Workers that outlived their leader are still in the group. The group's id cannot be
         // reused while one of them lives, and an empty group is not an error here.
-        if let Some(pid) = pid(&self.child) {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
+        let _ = kill_process_group(self.pid(), Signal::KILL);
         let _ = self.child.wait();
     }
-}
-
-fn pid(child: &Child) -> Option<Pid> {
-    Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
 impl ProcessExit {
@@ -214,7 +220,7 @@ pub struct Server {
 }
 
 /// The address at which a server has to listen, when it does not choose by itself.
-pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The values of `{host}` and `{port}`.
 type Place = (IpAddr, Option<u16>);
@@ -233,68 +239,26 @@ impl Server {
         self.watched.is_none()
     }
 
-    /// Starts a server and waits until it is ready.
-    ///
-    /// # Errors
-    /// The reason in one sentence: it could not be started, ended at once (with the end of its
-    /// output), or did not become ready within `deadline`.
-    pub fn start(
-        prefix: &[String],
-        command: &[String],
-        dir: &Path,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<Server, String> {
-        let arm = Arm { command: command.to_vec(), ..Arm::default() };
-        Server::boot(prefix, &arm, dir, name, deadline)
-    }
-
     /// Starts the server of `arm`, with `prefix` before its command, and waits until it is ready.
-    /// Its files are written into `dir` first.
+    /// Its files are written into `dir` first. It has to listen at `host`, which replaces `{host}`,
+    /// and may be told `port` by `{port}` or $PORT, a free one in place of 0.
     ///
     /// # Errors
-    /// As [`Server::start`], or a file could not be written.
+    /// The reason in one sentence: a file could not be written, the server could not be started,
+    /// ended at once (with the end of its output), did not become ready within `deadline`, or
+    /// listens at a loopback address only.
     pub fn boot(
+        (host, port): (IpAddr, u16),
         prefix: &[String],
         arm: &Arm,
         dir: &Path,
         name: &str,
         deadline: Duration,
     ) -> Result<Server, String> {
-        Server::boot_at(LOCALHOST, prefix, arm, dir, name, deadline)
-    }
-
-    /// Starts the server of `arm` as [`Server::boot`] does; it has to listen at `host`, which
-    /// replaces `{host}`.
-    ///
-    /// # Errors
-    /// As [`Server::boot`], or it listens at a loopback address only.
-    pub fn boot_at(
-        host: IpAddr,
-        prefix: &[String],
-        arm: &Arm,
-        dir: &Path,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<Server, String> {
-        // A server may also read $PORT, so every one gets a port.
-        let free = sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?;
-        Server::boot_on(SocketAddr::new(host, free), prefix, arm, dir, name, deadline)
-    }
-
-    /// Starts the server of `arm` as [`Server::boot_at`] does, on a given port.
-    ///
-    /// # Errors
-    /// As [`Server::boot_at`].
-    pub fn boot_on(
-        place: SocketAddr,
-        prefix: &[String],
-        arm: &Arm,
-        dir: &Path,
-        name: &str,
-        deadline: Duration,
-    ) -> Result<Server, String> {
-        let (host, free) = (place.ip(), place.port());
+        let free = match port {
+            0 => sys::free_port(host).map_err(|why| format!("no free TCP port: {why}"))?,
+            port => port,
+        };
         let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
         let texts = texts.chain(arm.environment.values());
         let is_named = texts.into_iter().any(|text| text.contains("{port}"));
@@ -437,9 +401,13 @@ mod tests {
         assert!(gone(), "process {pid} outlived its parent");
     }
 
+    fn boot(room: &TempDir, arm: &Arm, deadline: Duration) -> Result<Server, String> {
+        Server::boot((LOCALHOST, 0), &[], arm, room.path(), "server", deadline)
+    }
+
     fn start(room: &TempDir, script: &str, deadline_ms: u64) -> Result<Server, String> {
         let deadline = Duration::from_millis(deadline_ms);
-        Server::start(&[], &shell(script), room.path(), "server", deadline)
+        boot(room, &Arm { command: shell(script), ..Arm::default() }, deadline)
     }
 
     #[test]
@@ -460,8 +428,7 @@ mod tests {
             let ready = Ready::Says("open".to_string());
             let arm = Arm { command: shell(script), ready, stop, ..Arm::default() };
             let deadline = Duration::from_secs(5);
-            let server =
-                Server::boot(&[], &arm, room.path(), "server", deadline).expect("it says so");
+            let server = boot(&room, &arm, deadline).expect("it says so");
             let found = server.process.stop(deadline);
             assert_eq!(found, ProcessExit { how: how.to_string(), clean }, "{script}");
         };
@@ -526,7 +493,7 @@ mod tests {
             return;
         }
         let deadline = Duration::from_secs(20);
-        let server = Server::boot(&[], &arm, room.path(), "server", deadline).expect("it listens");
+        let server = boot(&room, &arm, deadline).expect("it listens");
         assert!(TcpStream::connect(&server.address).is_ok(), "{}", server.address);
         let said = server.process.errors();
         assert!(said.contains("/side\n4\n"), "{said}");
@@ -559,13 +526,13 @@ mod tests {
             ..Arm::default()
         };
         let deadline = Duration::from_secs(5);
-        let server = Server::boot(&[], &arm, room.path(), "server", deadline).expect("it says so");
+        let server = boot(&room, &arm, deadline).expect("it says so");
         let port = server.address.strip_prefix("127.0.0.1:").expect("an address").to_string();
         let want = format!("open on {port} in {}", room.path().display());
         assert!(server.process.errors().contains(&want), "{}", server.process.errors());
         assert!(server.process.stop(deadline).clean);
         let arm = Arm { files: Vec::new(), command: shell("exec sleep 60"), ..arm };
-        let Err(found) = Server::boot(&[], &arm, room.path(), "server", deadline) else {
+        let Err(found) = boot(&room, &arm, deadline) else {
             panic!("a server without a port became ready")
         };
         assert!(found.contains("needs {port}"), "{found}");

@@ -8,6 +8,8 @@
 
 mod files;
 
+pub use files::stat;
+
 use serde::{Deserialize, Serialize};
 
 /// The reason why a tree cannot be read.

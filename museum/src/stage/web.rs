@@ -14,7 +14,7 @@ use lab::load::Load;
 use lab::machine::{Conditions, Watch};
 use lab::plan::Arm;
 use lab::runner::pin;
-use lab::server::{Process, Server};
+use lab::server::{LOCALHOST, Process, Server};
 use meter::TreeCost;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -233,7 +233,7 @@ impl Stage<'_> {
         let cost = CostWatch::new(&web.name);
         let prefix = [cost.prefix(), self.pinned(false)].concat();
         let name = web.name.clone();
-        let server = Server::boot(&prefix, &web.arm, &dir, "server", PATIENCE)
+        let server = Server::boot((LOCALHOST, 0), &prefix, &web.arm, &dir, "server", PATIENCE)
             .map_err(|why| Fault::Server(format!("{name}: {why}")))?;
         if let Some(program) = &web.program {
             let mode = fs::Permissions::from_mode(0o755);

@@ -64,7 +64,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("pages", "document lab language meter stats", ""),
     ("checkup", "document lab language load meter stats sys wire", "testkit"),
     ("tune", "document lab stats sys", "language"),
-    ("grade", "checkup language meter stats sys tools wire", "testkit"),
+    ("grade", "checkup lab language meter stats sys tools wire", "testkit"),
     ("museum", "document lab language meter peers memory index grid stats wire", ""),
     (
         "tools",

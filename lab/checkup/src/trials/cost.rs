@@ -23,12 +23,8 @@ const HEAVY: f64 = 256.0 * 1024.0;
 
 /// The minor and major page faults of all processes so far (proc_pid_stat(5), fields 10 to 13).
 fn faults(stand: &Stand) -> u64 {
-    let of = |pid: &u32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        fields.get(7..11)?.iter().map(|it| it.parse::<u64>().ok()).sum::<Option<u64>>()
-    };
-    stand.life.pids().iter().filter_map(of).sum()
+    let stats = stand.life.pids().into_iter().filter_map(meter::proc::stat);
+    stats.map(|stat| stat[10..14].iter().sum::<u64>()).sum()
 }
 
 fn closed(stand: &Stand, connections: usize, each: Option<u64>) -> Result<Report, String> {

@@ -11,6 +11,7 @@ use stats::words;
 
 use super::Finding;
 use super::life::{LOOKS, SPIN, SPINS};
+use crate::acts::alongside;
 use crate::client::TrialClient;
 use crate::speech::Kind;
 use crate::stand::{Health, STARVED, Stand, resets as set_reset};
@@ -113,23 +114,18 @@ pub(super) fn bytes(stand: &mut Stand) -> Result<Finding, String> {
     const CLIENTS: usize = 8;
     let calm = stand.calm()?;
     let place = &*stand;
-    let (health, answered) = thread::scope(|scope| {
-        let slow = || -> std::io::Result<()> {
-            let mut client = place.connect()?;
-            let request = client.requests(&place.speech, 1);
-            let gap = place.span(1.5) / (request.len() as u32).max(1);
-            for byte in request.chunks(1) {
-                client.send(byte)?;
-                thread::sleep(gap.min(Duration::from_millis(20)));
-            }
-            client.reply(&place.speech, STARVED).map(drop)
-        };
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(slow)).collect();
-        let health = place.health();
-        let outcomes = clients.into_iter().map(|client| client.join());
-        let answered = outcomes.filter(|it| matches!(it, Ok(Ok(())))).count();
-        (health, answered)
-    });
+    let slow = |_, _: &AtomicBool| -> std::io::Result<()> {
+        let mut client = place.connect()?;
+        let request = client.requests(&place.speech, 1);
+        let gap = place.span(1.5) / (request.len() as u32).max(1);
+        for byte in request.chunks(1) {
+            client.send(byte)?;
+            thread::sleep(gap.min(Duration::from_millis(20)));
+        }
+        client.reply(&place.speech, STARVED).map(drop)
+    };
+    let (health, told) = alongside(CLIENTS, slow, || place.health());
+    let answered = told.iter().filter(|it| it.is_ok()).count();
     let health = health?;
     let finding = judged("8 clients send a byte at a time", &calm, &health);
     if answered < CLIENTS && health.starved == 0 {
@@ -142,29 +138,26 @@ pub(super) fn bytes(stand: &mut Stand) -> Result<Finding, String> {
 /// Requests, then a reset while the reply is under way.
 pub(super) fn resets(stand: &mut Stand) -> Result<Finding, String> {
     let calm = stand.calm()?;
-    let (place, is_over) = (&*stand, AtomicBool::new(false));
-    let (health, made) = thread::scope(|scope| {
-        let vanish = || {
-            let mut made = 0_u32;
-            while !is_over.load(Ordering::Relaxed) {
-                let Ok(mut client) = place.connect() else { continue };
-                // Some leave before their request, some in the middle, some before the reply.
-                let request = client.requests(&place.speech, 1);
-                let part = [0, request.len() / 2, request.len()][made as usize % 3];
-                let _ = client.send(&request[..part]);
-                set_reset(&client);
-                made += 1;
-                thread::sleep(Duration::from_millis(5));
-            }
-            made
-        };
-        let client = scope.spawn(vanish);
+    let place = &*stand;
+    let vanish = |_, is_over: &AtomicBool| {
+        let mut made = 0_u32;
+        while !is_over.load(Ordering::Relaxed) {
+            let Ok(mut client) = place.connect() else { continue };
+            // Some leave before their request, some in the middle, some before the reply.
+            let request = client.requests(&place.speech, 1);
+            let part = [0, request.len() / 2, request.len()][made as usize % 3];
+            let _ = client.send(&request[..part]);
+            set_reset(&client);
+            made += 1;
+            thread::sleep(Duration::from_millis(5));
+        }
+        made
+    };
+    let (health, made) = alongside(1, vanish, || {
         thread::sleep(SETTLED / 3);
-        let health = place.health();
-        is_over.store(true, Ordering::Relaxed);
-        (health, client.join().unwrap_or_default())
+        place.health()
     });
-    Ok(judged(&format!("{made} clients reset their connections"), &calm, &health?))
+    Ok(judged(&format!("{} clients reset their connections", made[0]), &calm, &health?))
 }
 
 pub(super) fn pipelining(stand: &mut Stand) -> Result<Finding, String> {

@@ -5,9 +5,9 @@
 //! path and the version, `{host}` for the field `Host`. After an ambiguous request a second one
 //! follows in what may be its body: two servers that disagree on that let clients smuggle it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Finding;
+use super::{Act, Finding, Need, Trial};
 use crate::client::{self, Reply};
 use crate::stand::Stand;
 
@@ -17,7 +17,7 @@ const CLOSES: Duration = Duration::from_millis(700);
 
 /// The conduct that a case allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
+pub(super) enum Want {
     /// A status of 400 to 499 or 501, or the end of the connection.
     Refused,
     /// The same, or one reply after which the connection closes.
@@ -34,29 +34,11 @@ enum Want {
     Closed,
 }
 
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    section: &'static str,
-    /// Whether the section says MUST; otherwise a deviation is for attention.
-    is_must: bool,
-    request: &'static str,
-    want: Want,
-}
-
-macro_rules! cases {
-    ($($name:literal $section:literal $must:literal $want:expr, $request:expr,
-       $about:literal;)*) => {
-        pub(super) const CASES: &[Case] = &[$(Case {
-            name: $name, about: $about, section: $section, is_must: $must, request: $request,
-            want: $want,
-        }),*];
-    };
-}
+pub(super) type Case = super::Case<Want, &'static str>;
 
 use Want::{Answered, Closed, Field, Headless, Refused, RefusedOrClosed, Served};
 
-cases! {
+cases! { Http
     "no-host" "RFC 9112 section 3.2" true Refused,
         "GET {path} HTTP/1.1\r\n\r\n", "a request without Host";
     "two-hosts" "RFC 9112 section 3.2" true Refused,
@@ -110,6 +92,7 @@ cases! {
 }
 
 /// Replies to a case: those that are whole, and whether the connection then closed.
+#[derive(Default)]
 struct Conduct {
     replies: Vec<Reply>,
     rest: Vec<u8>,
@@ -134,18 +117,13 @@ pub(super) fn run(case: &Case, stand: &mut Stand) -> Result<Finding, String> {
         Want::Field(name) => first.is_some_and(|it| client::field(&it.head, name).is_some()),
         Want::Closed => conduct.replies.len() == 1 && conduct.closed,
     };
-    let section = case.section;
-    let smuggles = conduct.replies.len() > 1 && case.request.contains("{second}");
-    Ok(match (holds, case.is_must) {
-        (true, _) => Finding::good(format!("{} ({section})", conduct.words())),
-        (false, _) if smuggles => {
-            let rule = case.want.words();
-            let why = format!("{section}: {rule}; a proxy may read it otherwise (smuggling)");
-            Finding::fault(seen, &why)
-        }
-        (false, true) => Finding::fault(seen, &format!("{section}: {}", case.want.words())),
-        (false, false) => Finding::attention(seen, &format!("{section}: {}", case.want.words())),
-    })
+    let rule = case.want.words();
+    if !holds && conduct.replies.len() > 1 && case.sent.contains("{second}") {
+        let section = case.section;
+        let why = format!("{section}: {rule}; a proxy may read it otherwise (smuggling)");
+        return Ok(Finding::fault(seen, &why));
+    }
+    Ok(case.judged(holds, seen, &rule))
 }
 
 impl Want {
@@ -185,37 +163,26 @@ fn watched(case: &Case, stand: &Stand) -> std::io::Result<Conduct> {
         speech.target.as_ref().map_or(("/", ""), |it| (&it.path, &it.authority));
     let host = format!("Host: {authority}\r\n");
     let second = format!("GET {path} HTTP/1.1\r\n{host}\r\n");
-    let text = case.request.replace("{path}", path).replace("{authority}", authority);
+    let text = case.sent.replace("{path}", path).replace("{authority}", authority);
     let text = text.replace("{host}", &host).replace("{second}", &second);
     let text = text.replace("{smuggled}", &(second.len() + 5).to_string());
     let mut client = stand.connect()?;
     // A server may refuse and close before it has read everything.
     let _ = client.send(text.as_bytes());
     let is_head = case.want == Want::Headless;
-    let mut conduct =
-        Conduct { replies: Vec::new(), rest: Vec::new(), closed: false, interim: false };
-    let end = Instant::now() + PATIENCE;
-    let mut more = true;
-    while more && conduct.replies.is_empty() {
-        more = Instant::now() < end
-            && client.receive(end).unwrap_or_else(|_| {
-                client.is_closed = true;
-                false
-            });
-        conduct.interim |= client.ahead.starts_with(b"HTTP/1.1 100");
+    let mut conduct = Conduct::default();
+    let mut watch = |time, is_enough: fn(&Conduct, Want) -> bool| {
+        // The end of the connection is a part of the conduct.
+        let _ = client.until(time, |client| {
+            conduct.interim |= client.ahead.starts_with(b"HTTP/1.1 100");
+            conduct.take(client, is_head);
+            Ok(is_enough(&conduct, case.want).then_some(()))
+        });
         conduct.take(&mut client, is_head);
-        if conduct.interim && case.want == Want::Answered {
-            break;
-        }
-    }
+    };
+    watch(PATIENCE, |it, want| !it.replies.is_empty() || (it.interim && want == Answered));
     if !matches!(case.want, Served | Answered | Field(_)) {
-        let end = Instant::now() + CLOSES;
-        while !client.is_closed && Instant::now() < end {
-            if client.receive(end).is_err() {
-                client.is_closed = true;
-            }
-            conduct.take(&mut client, is_head);
-        }
+        watch(CLOSES, |_, _| false);
     }
     conduct.closed = client.is_closed;
     conduct.rest = std::mem::take(&mut client.ahead);

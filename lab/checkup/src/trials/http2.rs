@@ -14,7 +14,8 @@ use wire::http2::{
     put_frame, put_reset,
 };
 
-use super::{Finding, crowd};
+use super::{Act, Finding, Need, Trial, crowd};
+use crate::acts::alongside;
 use crate::http2::{Call, greeting};
 use crate::stand::{STARVED, Stand, resets};
 
@@ -27,120 +28,100 @@ const BATCH: u32 = 50;
 
 /// The conduct that a case demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Want {
-    /// The end of the connection.
-    Ends,
+pub(super) enum Want {
+    /// The end of the connection, with the code that the section names.
+    Ends(&'static str),
     /// The end of the stream, or a status of 400 to 499 (section 8.1.1) or an error of gRPC.
-    Resets,
+    Resets(&'static str),
     /// A reply with the status of a usual request.
     Serves,
 }
 
 /// The surroundings of a case: a usual request, and the longest frame that the server takes.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     call: &'a Call,
     frame_max: usize,
 }
 
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    section: &'static str,
-    /// Whether the section says MUST; otherwise a deviation is for attention.
-    is_must: bool,
-    want: Want,
-    /// The code that the section names.
-    code: &'static str,
-    bytes: fn(&Place<'_>) -> Vec<u8>,
-}
+pub(super) type Case = super::Case<Want, fn(&Place<'_>) -> Vec<u8>>;
 
 use Want::{Ends, Resets, Serves};
 
-macro_rules! cases {
-    ($($name:literal $section:literal $must:literal $want:ident $code:literal, $bytes:expr,
-       $about:literal;)*) => {
-        pub(super) const CASES: &[Case] = &[$(Case {
-            name: $name, section: $section, is_must: $must, want: $want, code: $code,
-            bytes: $bytes, about: $about,
-        }),*];
-    };
-}
-
-cases! {
-    "h2-data-after-end" "RFC 9113 section 6.1" true Resets "STREAM_CLOSED",
+cases! { Http2
+    "h2-data-after-end" "RFC 9113 section 6.1" true Resets("STREAM_CLOSED"),
         |it| [asked(it, 1), frame(Kind::Data, flag::END_STREAM, 1, b"a")].concat(),
         "DATA after the end of a request";
-    "h2-data-on-connection" "RFC 9113 section 6.1" true Ends "PROTOCOL_ERROR",
+    "h2-data-on-connection" "RFC 9113 section 6.1" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Data, 0, 0, b"a"), "DATA on stream 0";
-    "h2-padding" "RFC 9113 section 6.1" true Ends "PROTOCOL_ERROR",
+    "h2-padding" "RFC 9113 section 6.1" true Ends("PROTOCOL_ERROR"),
         |it| [begun(it), frame(Kind::Data, flag::PADDED, 1, b"\x09a")].concat(),
         "DATA with more padding than payload";
-    "h2-even-stream" "RFC 9113 section 5.1.1" true Ends "PROTOCOL_ERROR",
+    "h2-even-stream" "RFC 9113 section 5.1.1" true Ends("PROTOCOL_ERROR"),
         |it| asked(it, 2), "HEADERS on an even stream";
-    "h2-older-stream" "RFC 9113 section 5.1.1" true Ends "PROTOCOL_ERROR",
+    "h2-older-stream" "RFC 9113 section 5.1.1" true Ends("PROTOCOL_ERROR"),
         |it| [asked(it, 5), asked(it, 3)].concat(), "a stream older than the last one";
-    "h2-long-frame" "RFC 9113 section 4.2" true Ends "FRAME_SIZE_ERROR",
+    "h2-long-frame" "RFC 9113 section 4.2" true Ends("FRAME_SIZE_ERROR"),
         |it| long(it.frame_max + 1), "HEADERS longer than the server takes";
-    "h2-window-overflow" "RFC 9113 section 6.9.1" true Ends "FLOW_CONTROL_ERROR",
+    "h2-window-overflow" "RFC 9113 section 6.9.1" true Ends("FLOW_CONTROL_ERROR"),
         |_| frame(Kind::WindowUpdate, 0, 0, &[127, 255, 255, 255]), "a window beyond 2^31-1";
-    "h2-window-of-zero" "RFC 9113 section 6.9" true Ends "PROTOCOL_ERROR",
+    "h2-window-of-zero" "RFC 9113 section 6.9" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::WindowUpdate, 0, 0, &[0; 4]), "WINDOW_UPDATE by nothing";
-    "h2-window-length" "RFC 9113 section 6.9" true Ends "FRAME_SIZE_ERROR",
+    "h2-window-length" "RFC 9113 section 6.9" true Ends("FRAME_SIZE_ERROR"),
         |_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 1]), "WINDOW_UPDATE of 3 bytes";
-    "h2-reset-of-idle" "RFC 9113 section 6.4" true Ends "PROTOCOL_ERROR",
+    "h2-reset-of-idle" "RFC 9113 section 6.4" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Reset, 0, 1, &[0, 0, 0, 8]), "RST_STREAM of a stream that was not begun";
-    "h2-reset-length" "RFC 9113 section 6.4" true Ends "FRAME_SIZE_ERROR",
+    "h2-reset-length" "RFC 9113 section 6.4" true Ends("FRAME_SIZE_ERROR"),
         |it| [begun(it), frame(Kind::Reset, 0, 1, &[0, 0, 8])].concat(), "RST_STREAM of 3 bytes";
-    "h2-ping-length" "RFC 9113 section 6.7" true Ends "FRAME_SIZE_ERROR",
+    "h2-ping-length" "RFC 9113 section 6.7" true Ends("FRAME_SIZE_ERROR"),
         |_| frame(Kind::Ping, 0, 0, b"1234567"), "PING of 7 bytes";
-    "h2-ping-on-stream" "RFC 9113 section 6.7" true Ends "PROTOCOL_ERROR",
+    "h2-ping-on-stream" "RFC 9113 section 6.7" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Ping, 0, 1, b"12345678"), "PING on a stream";
-    "h2-settings-ack" "RFC 9113 section 6.5" true Ends "FRAME_SIZE_ERROR",
+    "h2-settings-ack" "RFC 9113 section 6.5" true Ends("FRAME_SIZE_ERROR"),
         |_| frame(Kind::Settings, flag::ACK, 0, &setting(Setting::Push as u16, 0)),
         "an answer to SETTINGS with a payload";
-    "h2-settings-length" "RFC 9113 section 6.5" true Ends "FRAME_SIZE_ERROR",
+    "h2-settings-length" "RFC 9113 section 6.5" true Ends("FRAME_SIZE_ERROR"),
         |_| frame(Kind::Settings, 0, 0, b"123"), "SETTINGS of 3 bytes";
-    "h2-settings-on-stream" "RFC 9113 section 6.5" true Ends "PROTOCOL_ERROR",
+    "h2-settings-on-stream" "RFC 9113 section 6.5" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Settings, 0, 1, b""), "SETTINGS on a stream";
-    "h2-settings-push" "RFC 9113 section 6.5.2" true Ends "PROTOCOL_ERROR",
+    "h2-settings-push" "RFC 9113 section 6.5.2" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Settings, 0, 0, &setting(Setting::Push as u16, 2)), "ENABLE_PUSH of 2";
-    "h2-settings-window" "RFC 9113 section 6.5.2" true Ends "FLOW_CONTROL_ERROR",
+    "h2-settings-window" "RFC 9113 section 6.5.2" true Ends("FLOW_CONTROL_ERROR"),
         |_| frame(Kind::Settings, 0, 0, &setting(Setting::Window as u16, 1 << 31)),
         "INITIAL_WINDOW_SIZE of 2^31";
-    "h2-settings-frame" "RFC 9113 section 6.5.2" true Ends "PROTOCOL_ERROR",
+    "h2-settings-frame" "RFC 9113 section 6.5.2" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Settings, 0, 0, &setting(Setting::FrameMax as u16, 1)),
         "MAX_FRAME_SIZE of 1";
-    "h2-continuation-alone" "RFC 9113 section 6.10" true Ends "PROTOCOL_ERROR",
+    "h2-continuation-alone" "RFC 9113 section 6.10" true Ends("PROTOCOL_ERROR"),
         |_| frame(Kind::Continuation, flag::END_HEADERS, 1, b""), "CONTINUATION without HEADERS";
-    "h2-head-interrupted" "RFC 9113 section 6.10" true Ends "PROTOCOL_ERROR",
+    "h2-head-interrupted" "RFC 9113 section 6.10" true Ends("PROTOCOL_ERROR"),
         |it| frame(Kind::Headers, flag::END_STREAM, 1, &it.call.block), "PING within a head";
-    "h2-push-promise" "RFC 9113 section 8.4" true Ends "PROTOCOL_ERROR",
+    "h2-push-promise" "RFC 9113 section 8.4" true Ends("PROTOCOL_ERROR"),
         |it| [begun(it), frame(Kind::PushPromise, flag::END_HEADERS, 1, &[0, 0, 0, 2])].concat(),
         "PUSH_PROMISE of a client";
-    "h2-unknown-index" "RFC 7541 section 2.3.3" true Ends "COMPRESSION_ERROR",
+    "h2-unknown-index" "RFC 7541 section 2.3.3" true Ends("COMPRESSION_ERROR"),
         |it| head(&[&it.call.block, &[0xff, 0x40][..]].concat(), true), "a field that HPACK lacks";
-    "h2-capital-letter" "RFC 9113 section 8.2.1" true Resets "PROTOCOL_ERROR",
+    "h2-capital-letter" "RFC 9113 section 8.2.1" true Resets("PROTOCOL_ERROR"),
         |it| with(it, b"X-A", b"1"), "the name of a field in capital letters";
-    "h2-connection-field" "RFC 9113 section 8.2.2" true Resets "PROTOCOL_ERROR",
+    "h2-connection-field" "RFC 9113 section 8.2.2" true Resets("PROTOCOL_ERROR"),
         |it| with(it, b"connection", b"close"), "a field of a connection";
-    "h2-late-pseudo" "RFC 9113 section 8.3" true Resets "PROTOCOL_ERROR",
+    "h2-late-pseudo" "RFC 9113 section 8.3" true Resets("PROTOCOL_ERROR"),
         |it| with(it, b":path", b"/"), "a second :path after the fields";
-    "h2-unknown-pseudo" "RFC 9113 section 8.3" true Resets "PROTOCOL_ERROR",
+    "h2-unknown-pseudo" "RFC 9113 section 8.3" true Resets("PROTOCOL_ERROR"),
         |it| with(it, b":a", b"1"), "an unknown pseudo field";
-    "h2-no-method" "RFC 9113 section 8.3.1" true Resets "PROTOCOL_ERROR",
+    "h2-no-method" "RFC 9113 section 8.3.1" true Resets("PROTOCOL_ERROR"),
         |_| head(&[0x86, 0x84], true), "a request without :method";
-    "h2-no-path" "RFC 9113 section 8.3.1" true Resets "PROTOCOL_ERROR",
+    "h2-no-path" "RFC 9113 section 8.3.1" true Resets("PROTOCOL_ERROR"),
         |_| head(&[0x82, 0x86], true), "a request without :path";
-    "h2-other-length" "RFC 9113 section 8.1.1" false Resets "PROTOCOL_ERROR",
+    "h2-other-length" "RFC 9113 section 8.1.1" false Resets("PROTOCOL_ERROR"),
         |it| {
             let mut block = it.call.block.clone();
             put_field(b"content-length", b"5", &mut block);
             [head(&block, false), frame(Kind::Data, flag::END_STREAM, 1, b"abc")].concat()
         }, "a body of another length than its head says";
-    "h2-unknown-frame" "RFC 9113 section 5.5" true Serves "",
+    "h2-unknown-frame" "RFC 9113 section 5.5" true Serves,
         |it| [vec![0, 0, 1, 0xfa, 0, 0, 0, 0, 0, b'a'], asked(it, 1)].concat(),
         "a frame of an unknown kind is ignored";
-    "h2-unknown-setting" "RFC 9113 section 6.5.2" true Serves "",
+    "h2-unknown-setting" "RFC 9113 section 6.5.2" true Serves,
         |it| [frame(Kind::Settings, 0, 0, &setting(0xfafa, 1)), asked(it, 1)].concat(),
         "an unknown setting is ignored";
 }
@@ -290,26 +271,22 @@ fn watched(stand: &Stand, bytes: Option<fn(&Place<'_>) -> Vec<u8>>) -> std::io::
 }
 
 pub(super) fn run(case: &Case, stand: &mut Stand) -> Result<Finding, String> {
-    let conduct = watched(stand, Some(case.bytes));
+    let conduct = watched(stand, Some(case.sent));
     let conduct = conduct.map_err(|why| format!("the case cannot be tried: {why}"))?;
     let usual = stand.speech.first.split(' ').nth(1).and_then(|it| it.parse().ok());
-    let (section, seen) = (case.section, conduct.words());
     let (holds, rule) = match case.want {
-        Ends => (conduct.has_ended(), "the server must end the connection"),
-        Resets => (
+        Ends(code) => {
+            (conduct.has_ended(), format!("the server must end the connection with {code}"))
+        }
+        Resets(code) => (
             conduct.has_ended()
                 || conduct.reset.is_some_and(|it| it != "NO_ERROR")
                 || matches!(conduct.status, Some(1..=16 | 400..=499)) && usual != conduct.status,
-            "the server must end the stream",
+            format!("the server must end the stream with {code}"),
         ),
-        Serves => (conduct.status == usual, "the server must serve the request"),
+        Serves => (conduct.status == usual, "the server must serve the request".to_owned()),
     };
-    let code = if case.code.is_empty() { String::new() } else { format!(" with {}", case.code) };
-    Ok(match (holds, case.is_must) {
-        (true, _) => Finding::good(format!("{seen} ({section})")),
-        (false, true) => Finding::fault(seen, &format!("{section}: {rule}{code}")),
-        (false, false) => Finding::attention(seen, &format!("{section}: {rule}{code}")),
-    })
+    Ok(case.judged(holds, conduct.words(), &rule))
 }
 
 /// A wrong preface. A server that speaks HTTP/1.1 too may refuse it in that.
@@ -326,9 +303,9 @@ pub(super) fn preface(stand: &mut Stand) -> Result<Finding, String> {
 /// Requests that are dropped as soon as they are made, in batches on each connection.
 pub(super) fn rapid_reset(stand: &mut Stand) -> Result<Finding, String> {
     let calm = stand.calm()?;
-    let (place, is_over) = (&*stand, AtomicBool::new(false));
+    let place = &*stand;
     let call = place.speech.call.clone().unwrap_or_default();
-    let flood = || {
+    let flood = |_, is_over: &AtomicBool| {
         let (mut dropped, mut ends, mut whole) = (0_u32, 0_u32, 0_u32);
         while !is_over.load(Ordering::Relaxed) {
             let Ok(mut client) = place.connect() else { continue };
@@ -359,13 +336,11 @@ pub(super) fn rapid_reset(stand: &mut Stand) -> Result<Finding, String> {
         }
         (dropped, ends, whole)
     };
-    let (health, (dropped, ends, whole)) = thread::scope(|scope| {
-        let client = scope.spawn(flood);
+    let (health, told) = alongside(1, flood, || {
         thread::sleep(STARVED / 10);
-        let health = place.health();
-        is_over.store(true, Ordering::Relaxed);
-        (health, client.join().unwrap_or_default())
+        place.health()
     });
+    let (dropped, ends, whole) = told[0];
     let what = format!("{dropped} requests dropped at once, {ends} connections ended for it");
     let finding = crowd::judged(&what, &calm, &health?);
     Ok(match whole > 0 && ends == 0 && finding.is_good() {

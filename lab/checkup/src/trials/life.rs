@@ -10,6 +10,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use stats::words;
 
 use super::Finding;
+use crate::acts::alongside;
 use crate::stand::{STARVED, Stand, resets};
 
 pub(super) const SPINS: &str =
@@ -170,18 +171,15 @@ fn asking(stand: &Stand, is_over: &AtomicBool) -> Asked {
 
 pub(super) fn sigterm(stand: &mut Stand) -> Result<Finding, String> {
     const CLIENTS: usize = 8;
-    let (place, is_over) = (&*stand, AtomicBool::new(false));
-    let ask = || asking(place, &is_over);
-    let (clients, signalled) = thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(ask)).collect();
+    let place = &*stand;
+    let ask = |_, is_over: &AtomicBool| asking(place, is_over);
+    let (signalled, clients) = alongside(CLIENTS, ask, || {
         thread::sleep(place.span(1.0));
         let signalled = Instant::now();
         place.life.signal(Signal::TERM);
         // A server that drains answers what it has, and a client that goes on keeps it alive.
         thread::sleep(Duration::from_millis(300));
-        is_over.store(true, Ordering::Relaxed);
-        let clients = clients.into_iter().filter_map(|client| client.join().ok());
-        (clients.collect::<Vec<Asked>>(), signalled)
+        signalled
     });
     let ended = stand.life.wait();
     let answered: u64 = clients.iter().map(|it| it.answered).sum();

@@ -1,8 +1,9 @@
 //! Trials of the book while clients trade at the same time. All of them record a history.
 
-use std::thread;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use checkup::alongside;
 use stats::Rng;
 
 use super::Outcome;
@@ -33,17 +34,14 @@ fn history(
         let told = client.ask(ask)?;
         record(events, &stand.book, ask, &told, [call, now()]).map(|()| told)
     };
-    let life = |at: usize| {
+    let life = |at: usize, _: &AtomicBool| {
         let (mut client, mut rng) = (stand.connect()?, Rng::new(at as u64));
         let mut events = History::new();
         let mut asks = (0..rounds).map(|round| choose(at, round, &mut rng));
         asks.try_for_each(|next| ask(&mut client, next, &mut events).map(drop)).map(|()| events)
     };
-    let lives: Result<Vec<History>, String> = thread::scope(|scope| {
-        let lives: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || life(at))).collect();
-        lives.into_iter().map(|life| life.join().expect("a client does not panic")).collect()
-    });
-    let mut events = lives?.concat();
+    let ((), lives) = alongside(CLIENTS, life, || ());
+    let mut events = lives.into_iter().collect::<Result<Vec<History>, String>>()?.concat();
     match ask(&mut stand.connect()?, Ask::Show, &mut events)? {
         Told::Rows(rows) => Ok((events, rows)),
         told => Err(format!("`show`: expected rows, found {told}")),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use checkup::alongside;
 use rustix::process::Signal;
 
 use super::{Outcome, follow};
@@ -137,8 +138,7 @@ pub(super) fn starvation(stand: &mut Stand<'_>) -> Outcome {
     let mut writer = Access { patience: DISTURBED, ..stand.access }.connect()?;
     follow(&mut writer, &mut book, Ask::Sell(1, 1))?;
     let access = Access { patience: 250 * MS, ..stand.access };
-    let is_over = AtomicBool::new(false);
-    let list = || {
+    let list = |_, is_over: &AtomicBool| {
         // Readers only disturb; whether they are served is not the question.
         let mut client = access.connect();
         while !is_over.load(Ordering::Relaxed) {
@@ -147,13 +147,10 @@ pub(super) fn starvation(stand: &mut Stand<'_>) -> Outcome {
             }
         }
     };
-    let told = thread::scope(|scope| {
-        (0..LISTERS).for_each(|_| drop(scope.spawn(list)));
+    let (told, _) = alongside(LISTERS, list, || {
         thread::sleep(100 * MS);
         let mut asks = [Ask::Buy(1, 1), Ask::Sell(1, 1)].into_iter().cycle().take(20);
-        let told = asks.try_for_each(|ask| follow(&mut writer, &mut book, ask));
-        is_over.store(true, Ordering::Relaxed);
-        told
+        asks.try_for_each(|ask| follow(&mut writer, &mut book, ask))
     });
     told.map_err(|why| match why.contains("no reply") {
         true => format!("a writer starves while 16 clients list: {why}"),

@@ -1,18 +1,15 @@
 //! Trials of the protocol: one client, or few that take turns. Every reply has one right value.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stats::Rng;
 
 use super::books::draw;
 use super::{Outcome, expect, follow};
-use crate::client::Ending;
+use crate::client::{APART, Ending};
 use crate::market::{Ask, Rows, quoted};
 use crate::stand::Stand;
 
-/// The pause after a part of a line: so long that the server reads the part by itself.
-const APART: Duration = Duration::from_millis(8);
 /// Lines that no server may execute.
 const NONSENSE: &str = "hello\n\nbuy\nbuy 1\nbuy x y\nbuy 999999 1\nsell 999999 1\nbuy 1 -5\n\
     sell 1 -5\nbuy 1 99999999999999999999\nsell 1 99999999999999999999\n\0\u{80}\u{ff}\n";
@@ -97,10 +94,7 @@ pub(super) fn half_lines(stand: &mut Stand<'_>) -> Outcome {
         let line = ask.line();
         let cuts = (1..line.len()).map(|cut| vec![&line[..cut], &line[cut..]]);
         for pieces in cuts.chain([line.chunks(1).collect()]) {
-            for piece in &pieces {
-                client.send(piece)?;
-                thread::sleep(APART);
-            }
+            client.dribble(&pieces)?;
             let sent: Vec<String> = pieces.iter().take(3).map(|piece| quoted(piece)).collect();
             let told = |why| format!("sent in pieces {}: {why}", sent.join(", "));
             expect(&mut client, &mut book, ask).map_err(told)?;

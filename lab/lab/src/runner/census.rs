@@ -15,6 +15,7 @@ use crate::plan::{Arm, LoadPoint};
 use crate::prices::faults;
 use crate::server::Process;
 use meter::{TreeCost, TreeEvents};
+use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -235,11 +236,9 @@ impl Tool {
 
     /// Asks for the table and returns it.
     fn table(self, mut process: Process) -> String {
-        process.interrupt();
-        let end = Instant::now() + PATIENCE;
-        while process.ended().is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        // On INT a tracing tool prints its summary.
+        process.signal(Signal::INT);
+        let _ = process.ended_within(PATIENCE);
         match self {
             Tool::Strace => {
                 let path = process.folder().join("census.txt");

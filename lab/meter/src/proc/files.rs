@@ -11,13 +11,13 @@ use std::{fs, io};
 pub(super) fn process(pid: u32, children: &mut Vec<u32>) -> Result<ProcessCost, ProcError> {
     let path = format!("/proc/{pid}/stat");
     let text = read(pid, &path)?;
-    let stat = Stat::parse(&text).ok_or_else(|| strange(path, &text))?;
+    let stat = fields(&text).ok_or_else(|| strange(path, &text))?;
     let mut process = ProcessCost {
         pid,
-        started: stat.started,
+        started: stat[22],
         cpu_ns: sys::clock::process_cpu_ns(pid).ok_or(ProcError::Gone { pid })?,
-        reaped_ns: stat.reaped_ticks * TICK_NS,
-        reaped_faults: stat.reaped_faults,
+        reaped_ns: (stat[16] + stat[17]) * TICK_NS,
+        reaped_faults: stat[11],
         threads: Vec::new(),
     };
     for tid in tasks(pid)? {
@@ -60,28 +60,19 @@ pub(super) fn memory(pid: u32) -> Option<Memory> {
     })
 }
 
-/// The fields of `/proc/PID/stat` that are used here; the same layout serves a thread's.
-pub(super) struct Stat {
-    pub(super) parent: u32,
-    pub(super) reaped_ticks: u64,
-    pub(super) reaped_faults: u64,
-    pub(super) started: u64,
+/// The fields of `/proc/PID/stat`, also of a thread's, at their numbers in proc_pid_stat(5): the
+/// letter of the state, field 3, as its code, and 0 for what is no number. `None` if there is no
+/// such process.
+pub fn stat(pid: u32) -> Option<Vec<u64>> {
+    fields(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-impl Stat {
-    /// The name, in brackets, may hold spaces and brackets: fields are counted from the last one.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (_, rest) = text.rsplit_once(')')?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // proc_pid_stat(5) counts from 1 and the state, first after the name, is field 3.
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-        Some(Self {
-            parent: u32::try_from(field(4)?).ok()?,
-            reaped_ticks: field(16)? + field(17)?,
-            reaped_faults: field(11)?,
-            started: field(22)?,
-        })
-    }
+/// The name, in brackets, may hold spaces and brackets: fields are counted from the last one.
+pub(super) fn fields(text: &str) -> Option<Vec<u64>> {
+    let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    let mut fields = vec![0, 0, 0, words.next()?.bytes().next()?.into()];
+    fields.extend(words.map(|word| word.parse().unwrap_or(0)));
+    (fields.len() > 22).then_some(fields)
 }
 
 fn thread(pid: u32, tid: u32) -> Result<ThreadCost, ProcError> {
@@ -113,10 +104,7 @@ pub(super) fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {
 
 fn children_by_parent(parent: u32) -> Vec<u32> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
-    let is_child = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        Stat::parse(&stat).is_some_and(|stat| stat.parent == parent)
-    };
+    let is_child = |pid: &u32| stat(*pid).is_some_and(|it| it[4] == u64::from(parent));
     numbers(all).filter(is_child).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Facts about presets: the configuration they write, and that installed servers accept it.
 
 use super::*;
-use lab::server::Server;
+use lab::server::{LOCALHOST, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -78,7 +78,8 @@ fn asked(arm: &Arm, room: &Folder, request: &str) -> Option<String> {
         return None;
     }
     let deadline = Duration::from_secs(20);
-    let server = Server::boot(&[], arm, room.path(), "server", deadline).expect("it starts");
+    let server =
+        Server::boot((LOCALHOST, 0), &[], arm, room.path(), "server", deadline).expect("it starts");
     let mut peer = TcpStream::connect(&server.address).expect("it listens");
     peer.set_read_timeout(Some(Duration::from_secs(2))).expect("a valid time");
     peer.write_all(request.as_bytes()).expect("it reads");
