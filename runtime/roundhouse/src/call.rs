@@ -1,5 +1,6 @@
 //! The request of a route, and the typed values that it carries.
 
+use std::fmt::Display;
 use std::str::FromStr;
 
 use matchit::Params;
@@ -14,12 +15,15 @@ pub struct Call<'a> {
     /// The request; its fields are those of the call, too.
     #[deref]
     pub request: HttpRequest<'a>,
-    params: Params<'a, 'a>,
+    parts: &'a Parts<'a>,
 }
 
+/// The parts of a path that differ, if it can have some.
+pub(crate) type Parts<'a> = Option<Params<'a, 'a>>;
+
 impl<'a> Call<'a> {
-    pub(crate) fn new(request: HttpRequest<'a>, params: Params<'a, 'a>) -> Call<'a> {
-        Call { request, params }
+    pub(crate) fn new(request: HttpRequest<'a>, parts: &'a Parts<'a>) -> Call<'a> {
+        Call { request, parts }
     }
 
     /// The part of the path that the route calls `{name}`.
@@ -30,7 +34,7 @@ impl<'a> Call<'a> {
     /// # Panics
     /// If the route has no such part.
     pub fn param<V: FromStr>(&self, name: &str) -> Result<V, HttpError> {
-        let text = self.params.get(name);
+        let text = self.parts.as_ref().and_then(|parts| parts.get(name));
         let text = text.unwrap_or_else(|| panic!("expected a route with `{{{name}}}`"));
         text.parse().map_err(|_| {
             let kind = std::any::type_name::<V>();
@@ -63,19 +67,24 @@ impl<'a> Call<'a> {
     /// 415 for a body of another type, 400 if it is not JSON, 422 if it is no `V`.
     pub fn json<V: Deserialize<'a>>(&self) -> Result<V, HttpError> {
         self.expect("application/json")?;
-        serde_json::from_slice(self.body).map_err(|why| {
-            let status = if why.is_data() { 422 } else { 400 };
-            HttpError::new(status, format!("expected another body: {why}"))
-        })
+        // One check of the whole text costs less than one of each word (RFC 8259 section 8.1).
+        let text = str::from_utf8(self.body).map_err(|why| other_body(400, &why))?;
+        let read = serde_json::from_str(text);
+        read.map_err(|why| other_body(if why.is_data() { 422 } else { 400 }, &why))
     }
 
     /// Refuses a body of another media type; one without a type is taken.
     fn expect(&self, kind: &str) -> Result<(), HttpError> {
-        let Some(sent) = self.field("Content-Type") else { return Ok(()) };
+        let Some(sent) = self.request.head.kind else { return Ok(()) };
         let essence = || sent.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         if sent == kind.as_bytes() || essence().eq_ignore_ascii_case(kind.as_bytes()) {
             return Ok(());
         }
         Err(HttpError::new(415, format!("expected a body of type {kind}")))
     }
+}
+
+#[cold]
+fn other_body(status: u16, why: &dyn Display) -> HttpError {
+    HttpError::new(status, format!("expected another body: {why}"))
 }

@@ -2,18 +2,19 @@
 //!
 //! [`Routes`] lists paths and functions. A function gets a [`Call`], which takes typed values from
 //! the request, and returns anything that is a reply ([`IntoReply`]): text, [`Json`], a status with
-//! either, a `Result`. Layers are functions around all of them. `matchit` finds the path; a path
-//! that no route has gets 404, a method that the path lacks 405, a function that panics 500.
+//! either, a `Result`. Layers are functions around all of them. `matchit` finds a path
+//! with parts that differ. A path that no route has gets 404, a method that the path lacks 405, a
+//! function that panics 500.
 //!
 //! [`Routes::service`] makes an [`Http`] of the list, which does the rest of the protocol.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use matchit::{Params, Router};
+use matchit::Router;
 use seam::{Cx, Share};
 use wire::websocket::WebSocketOptions;
 
-use crate::call::Call;
+use crate::call::{Call, Parts};
 use crate::http::{Http, HttpRequest, HttpResponse};
 use crate::messages::ReplyBuffer;
 use crate::reply::{HttpError, IntoReply};
@@ -78,7 +79,10 @@ type Methods<T> = Vec<(&'static str, Endpoint<T>)>;
 /// roundhouse::sim::check(&service, script, 20);
 /// ```
 pub struct Routes<T> {
+    /// The paths with parts that differ.
     paths: Router<usize>,
+    /// The other paths, which win over those, by length.
+    fixed: Vec<Vec<usize>>,
     endpoints: Vec<(String, Methods<T>)>,
     layers: Vec<Layer<T>>,
     /// The pages that may open WebSockets.
@@ -92,6 +96,7 @@ pub struct Routes<T> {
 pub fn routes<T: Share>() -> Routes<T> {
     Routes {
         paths: Router::new(),
+        fixed: Vec::new(),
         endpoints: Vec::new(),
         layers: Vec::new(),
         origins: WebSocketOptions::default(),
@@ -324,7 +329,10 @@ impl<T: Share> Routes<T> {
         let known = self.endpoints.iter().position(|(known, _)| known == path);
         let at = known.unwrap_or_else(|| {
             let next = self.endpoints.len();
-            if let Err(why) = self.paths.insert(path, next) {
+            if !path.contains(['{', '}']) {
+                self.fixed.resize_with(self.fixed.len().max(path.len() + 1), Vec::new);
+                self.fixed[path.len()].push(next);
+            } else if let Err(why) = self.paths.insert(path, next) {
                 panic!("expected a path such as `/todo/{{id}}`, found `{path}`: {why}");
             }
             self.endpoints.push((path.to_owned(), Vec::new()));
@@ -351,7 +359,7 @@ impl<T: Share> Routes<T> {
 
     /// The longest body of a request whose route takes it piece by piece.
     pub(crate) fn upload_room(&self, request: &HttpRequest<'_>) -> Option<u64> {
-        match self.find(request).0 {
+        match self.find(request, &mut None) {
             Found::Endpoint(Endpoint::Upload(room, _)) => Some(*room),
             _ => None,
         }
@@ -365,8 +373,9 @@ impl<T: Share> Routes<T> {
         (upload, taken): (Upload<T>, Result<(), HttpError>),
         response: &mut HttpResponse,
     ) {
-        let params = self.find(&request).1;
-        let call = Call::new(request, params);
+        let mut parts = None;
+        self.find(&request, &mut parts);
+        let call = Call::new(request, &parts);
         guard(&call, response, |response| match taken {
             Ok(()) => upload.0.end(cx, &call, response),
             Err(error) => error.put(&call, response),
@@ -399,17 +408,27 @@ impl<T: Share> Routes<T> {
         }
     }
 
-    fn find<'a>(&'a self, request: &HttpRequest<'a>) -> (Found<'a, T>, Params<'a, 'a>) {
-        let Ok(matched) = self.paths.at(request.path) else {
-            return (Found::Nothing, Params::default());
+    /// The function for a request, and the parts of its path that differ.
+    #[inline]
+    fn find<'a>(&'a self, request: &HttpRequest<'a>, parts: &mut Parts<'a>) -> Found<'a, T> {
+        let path = request.path;
+        let mut fixed = self.fixed.get(path.len()).into_iter().flatten();
+        let fixed = fixed.find(|at| self.endpoints[**at].0 == path);
+        let Some(at) = fixed.or_else(|| self.match_parts(path, parts)) else {
+            return Found::Nothing;
         };
-        let (_, methods) = &self.endpoints[*matched.value];
-        let mut known = methods.iter();
-        let found = match known.find(|(method, _)| *method == request.method) {
+        let (_, methods) = &self.endpoints[*at];
+        match methods.iter().find(|(method, _)| *method == request.method) {
             Some((_, endpoint)) => Found::Endpoint(endpoint),
             None => Found::Methods(methods),
-        };
-        (found, matched.params)
+        }
+    }
+
+    #[inline(never)]
+    fn match_parts<'a>(&'a self, path: &'a str, parts: &mut Parts<'a>) -> Option<&'a usize> {
+        let matched = self.paths.at(path).ok()?;
+        *parts = Some(matched.params);
+        Some(matched.value)
     }
 
     /// Answers a request, or says who does.
@@ -420,16 +439,17 @@ impl<T: Share> Routes<T> {
         request: HttpRequest<'_>,
         response: &mut HttpResponse,
     ) -> Routed<T> {
-        let (found, params) = self.find(&request);
-        let call = Call::new(request, params);
+        let mut parts = None;
+        let found = self.find(&request, &mut parts);
+        let call = Call::new(request, &parts);
         let mut routed = Routed::Answered;
         match found {
             Found::Endpoint(Endpoint::Slow(_)) => return Routed::Slow,
             Found::Endpoint(Endpoint::Now(answer)) => {
-                self.around(&call, cx.state, response, &mut |response| answer(&call, cx, response));
+                self.around(&call, cx.state, response, |response| answer(&call, cx, response));
             }
             Found::Endpoint(Endpoint::Stream(kind, begin)) => {
-                self.around(&call, cx.state, response, &mut |response| match begin(&call, cx) {
+                self.around(&call, cx.state, response, |response| match begin(&call, cx) {
                     Ok(pieces) => {
                         response.content(kind);
                         routed = Routed::Stream(pieces.0);
@@ -438,18 +458,18 @@ impl<T: Share> Routes<T> {
                 });
             }
             Found::Endpoint(Endpoint::Upload(room, begin)) => {
-                self.around(&call, cx.state, response, &mut |response| match begin(&call, cx) {
+                self.around(&call, cx.state, response, |response| match begin(&call, cx) {
                     Ok(upload) => routed = Routed::Upload(upload, *room),
                     Err(error) => error.put(&call, response),
                 });
             }
             Found::Endpoint(Endpoint::Socket(begin)) => {
-                self.around(&call, cx.state, response, &mut |response| {
+                self.around(&call, cx.state, response, |response| {
                     let socket = self.shake_hands(&call, cx, begin, response);
                     routed = socket.map_or(Routed::Answered, Routed::Socket);
                 });
             }
-            other => self.around(&call, cx.state, response, &mut |response| {
+            other => self.around(&call, cx.state, response, |response| {
                 other.refuse(&call, response);
             }),
         }
@@ -458,10 +478,11 @@ impl<T: Share> Routes<T> {
 
     /// Answers a slow request on a helper thread.
     pub(crate) fn work(&self, state: &T, request: HttpRequest<'_>, response: &mut HttpResponse) {
-        let (found, params) = self.find(&request);
-        let call = Call::new(request, params);
+        let mut parts = None;
+        let found = self.find(&request, &mut parts);
+        let call = Call::new(request, &parts);
         if let Found::Endpoint(Endpoint::Slow(answer)) = found {
-            self.around(&call, state, response, &mut |response| answer(&call, state, response));
+            self.around(&call, state, response, |response| answer(&call, state, response));
         }
     }
 
@@ -472,9 +493,12 @@ impl<T: Share> Routes<T> {
         call: &Call<'_>,
         state: &T,
         response: &mut HttpResponse,
-        last: &mut dyn FnMut(&mut HttpResponse),
+        mut last: impl FnMut(&mut HttpResponse),
     ) {
-        guard(call, response, |response| descend(&self.layers, call, state, response, last));
+        guard(call, response, |response| match &*self.layers {
+            [] => last(response),
+            layers => descend(layers, call, state, response, &mut last),
+        });
     }
 }
 

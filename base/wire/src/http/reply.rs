@@ -10,58 +10,65 @@ use crate::decimal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub u16, pub &'static str);
 
-impl Status {
-    /// 200.
-    pub const OK: Status = Status(200, "OK");
-    /// 204.
-    pub const NO_CONTENT: Status = Status(204, "No Content");
-    /// 206.
-    pub const PARTIAL: Status = Status(206, "Partial Content");
-    /// 301; it needs the field Location.
-    pub const MOVED: Status = Status(301, "Moved Permanently");
-    /// 302; it needs the field Location, as do the next two.
-    pub const FOUND: Status = Status(302, "Found");
-    /// 307: as 302, but the client keeps the method.
-    pub const TEMPORARY: Status = Status(307, "Temporary Redirect");
-    /// 308: as 301, but the client keeps the method.
-    pub const PERMANENT: Status = Status(308, "Permanent Redirect");
-    /// 304: the client's copy is current; no body.
-    pub const NOT_MODIFIED: Status = Status(304, "Not Modified");
-    /// 400.
-    pub const BAD_REQUEST: Status = Status(400, "Bad Request");
-    /// 401; it needs the field WWW-Authenticate.
-    pub const UNAUTHORIZED: Status = Status(401, "Unauthorized");
-    /// 403.
-    pub const FORBIDDEN: Status = Status(403, "Forbidden");
-    /// 404.
-    pub const NOT_FOUND: Status = Status(404, "Not Found");
-    /// 405; it needs the field Allow.
-    pub const METHOD: Status = Status(405, "Method Not Allowed");
-    /// 408.
-    pub const TIMEOUT: Status = Status(408, "Request Timeout");
-    /// 411: the end of the body cannot be found.
-    pub const LENGTH: Status = Status(411, "Length Required");
-    /// 412: a condition of the request does not hold.
-    pub const PRECONDITION: Status = Status(412, "Precondition Failed");
-    /// 413.
-    pub const CONTENT_TOO_LONG: Status = Status(413, "Content Too Large");
-    /// 414.
-    pub const TARGET_TOO_LONG: Status = Status(414, "URI Too Long");
-    /// 416: no range is within the body.
-    pub const RANGE: Status = Status(416, "Range Not Satisfiable");
-    /// 417.
-    pub const EXPECTATION: Status = Status(417, "Expectation Failed");
-    /// 431.
-    pub const HEAD_TOO_LONG: Status = Status(431, "Request Header Fields Too Large");
-    /// 500.
-    pub const INTERNAL: Status = Status(500, "Internal Server Error");
-    /// 501.
-    pub const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
-    /// 503.
-    pub const UNAVAILABLE: Status = Status(503, "Service Unavailable");
-    /// 505.
-    pub const VERSION: Status = Status(505, "HTTP Version Not Supported");
+/// Names the statuses that services use (RFC 9110 section 15).
+macro_rules! statuses {
+    ($($name:ident $code:literal $reason:literal $($note:literal)?)+) => {
+        impl Status {
+            $(
+                #[doc = concat!(stringify!($code), $(": ", $note,)? ".")]
+                pub const $name: Status = Status($code, $reason);
+            )+
 
+            /// The status of this code; without words if it is none of these.
+            pub fn of(code: u16) -> Status {
+                match code {
+                    $($code => Status::$name,)+
+                    _ => Status(code, ""),
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    SWITCHING 101 "Switching Protocols"
+    OK 200 "OK"
+    CREATED 201 "Created"
+    ACCEPTED 202 "Accepted"
+    NO_CONTENT 204 "No Content"
+    PARTIAL 206 "Partial Content"
+    MOVED 301 "Moved Permanently" "it needs the field Location"
+    FOUND 302 "Found" "it needs the field Location"
+    SEE_OTHER 303 "See Other" "it needs the field Location"
+    NOT_MODIFIED 304 "Not Modified" "the client's copy is current; no body"
+    TEMPORARY 307 "Temporary Redirect" "as 302, but the client keeps the method"
+    PERMANENT 308 "Permanent Redirect" "as 301, but the client keeps the method"
+    BAD_REQUEST 400 "Bad Request"
+    UNAUTHORIZED 401 "Unauthorized" "it needs the field WWW-Authenticate"
+    FORBIDDEN 403 "Forbidden"
+    NOT_FOUND 404 "Not Found"
+    METHOD 405 "Method Not Allowed" "it needs the field Allow"
+    TIMEOUT 408 "Request Timeout"
+    CONFLICT 409 "Conflict"
+    GONE 410 "Gone"
+    LENGTH 411 "Length Required" "the end of the body cannot be found"
+    PRECONDITION 412 "Precondition Failed" "a condition of the request does not hold"
+    CONTENT_TOO_LONG 413 "Content Too Large"
+    TARGET_TOO_LONG 414 "URI Too Long"
+    MEDIA_TYPE 415 "Unsupported Media Type"
+    RANGE 416 "Range Not Satisfiable" "no range is within the body"
+    EXPECTATION 417 "Expectation Failed"
+    UNPROCESSABLE 422 "Unprocessable Content"
+    UPGRADE 426 "Upgrade Required"
+    TOO_MANY 429 "Too Many Requests"
+    HEAD_TOO_LONG 431 "Request Header Fields Too Large"
+    INTERNAL 500 "Internal Server Error"
+    NOT_IMPLEMENTED 501 "Not Implemented"
+    UNAVAILABLE 503 "Service Unavailable"
+    VERSION 505 "HTTP Version Not Supported"
+}
+
+impl Status {
     /// Whether a response with this status never has a body (RFC 9112 section 6.3).
     pub fn is_bodiless(self) -> bool {
         matches!(self.0, 100..200 | 204 | 304)

@@ -12,8 +12,6 @@ use crate::http::{Body, Head, Reply, Status, Version, host};
 /// The end of the digested text, after the key of a client (section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-const UPGRADE_REQUIRED: Status = Status(426, "Upgrade Required");
-
 /// How a server speaks WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketOptions {
@@ -91,7 +89,7 @@ impl WebSocketOptions {
     /// The request is no handshake of version 13, or its page may not connect.
     pub fn accept(&self, head: &Head<'_>) -> Result<String, BadHandshake> {
         let bad = |why| Err(BadHandshake { status: Status::BAD_REQUEST, why });
-        let upgrade = |why| Err(BadHandshake { status: UPGRADE_REQUIRED, why });
+        let upgrade = |why| Err(BadHandshake { status: Status::UPGRADE, why });
         if !lists(head, "upgrade", "websocket") {
             return upgrade("expected a WebSocket: Upgrade: websocket");
         }
@@ -141,7 +139,7 @@ impl BadHandshake {
             ("Connection", "Upgrade"),
             ("Sec-WebSocket-Version", "13"),
         ];
-        let fields = if self.status == UPGRADE_REQUIRED { &upgrade[..] } else { &upgrade[..1] };
+        let fields = if self.status == Status::UPGRADE { &upgrade[..] } else { &upgrade[..1] };
         put(self.status, fields, &format!("{}\n", self.why), out);
     }
 }

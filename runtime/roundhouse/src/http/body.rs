@@ -2,7 +2,7 @@
 
 use seam::{Cx, Event, Out, Share, Step};
 use wire::http::reply::CONTINUE;
-use wire::http::{Head, head};
+use wire::http::{Body, Head, head};
 
 use super::message::{HttpResponse, with_request};
 use super::{Answer, Http, HttpSession, Next, Refusal, SlowRequest, refusal, too_long};
@@ -48,8 +48,7 @@ impl<T: Share> Http<T> {
     /// The longest body of a request whose route takes it piece by piece.
     pub(super) fn upload_room(&self, head: &Head<'_>) -> Option<u64> {
         let Answer::Routes(routes) = &self.answer else { return None };
-        let room = routes
-            .takes_uploads()
+        let room = (routes.takes_uploads() && head.body != Body::Length(0))
             .then(|| with_request(head, b"", |request| routes.upload_room(&request)));
         room?.ok()?
     }

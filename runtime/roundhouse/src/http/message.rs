@@ -77,7 +77,7 @@ impl HttpResponse {
 
     /// The connection becomes a WebSocket (RFC 6455 section 4.2.2).
     pub(crate) fn switch(&mut self, accept: &str) {
-        self.status = SWITCHING;
+        self.status = Status::SWITCHING;
         for text in
             ["Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ", accept, "\r\n"]
         {
@@ -87,7 +87,7 @@ impl HttpResponse {
 
     /// Whether no layer has answered in place of a WebSocket.
     pub(crate) fn switches(&self) -> bool {
-        self.status == SWITCHING
+        self.status == Status::SWITCHING
     }
 
     pub(crate) fn status_code(&self) -> u16 {
@@ -97,9 +97,7 @@ impl HttpResponse {
     /// Sets the status; one that is not from 200 to 599 becomes 500.
     pub fn status(&mut self, code: u16) -> &mut Self {
         let code = if (200..600).contains(&code) { code } else { 500 };
-        let mut known = REASONS.split('|').filter_map(|known| known.split_once(' '));
-        let reason = known.find(|(known, _)| known.parse() == Ok(code));
-        self.status = Status(code, reason.map_or("", |(_, words)| words));
+        self.status = Status::of(code);
         self
     }
 
@@ -141,13 +139,3 @@ impl HttpResponse {
         ReplyBuffer { out: &mut self.body, wake: None }
     }
 }
-
-const SWITCHING: Status = Status(101, "Switching Protocols");
-
-/// The words for the statuses that services use (RFC 9110 section 15); no others are needed.
-const REASONS: &str = "200 OK|201 Created|202 Accepted|204 No Content|301 Moved Permanently|\
-    302 Found|303 See Other|304 Not Modified|307 Temporary Redirect|308 Permanent Redirect|\
-    400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|405 Method Not Allowed|\
-    409 Conflict|410 Gone|413 Content Too Large|415 Unsupported Media Type|\
-    422 Unprocessable Content|426 Upgrade Required|429 Too Many Requests|\
-    500 Internal Server Error|501 Not Implemented|503 Service Unavailable";
