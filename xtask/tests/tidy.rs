@@ -36,3 +36,17 @@ fn a_light_service_builds_few_crates() {
     let all: BTreeSet<String> = text.lines().map(name).collect();
     assert!((20..=LIGHT_MAX).contains(&all.len()), "{} packages: {all:?}", all.len());
 }
+
+/// The light step of CI compiles the refusals, and lets none of them be dead code.
+#[test]
+fn a_light_service_refuses_by_name_what_it_lacks() {
+    let tree = Tree::load(&xtask::root()).unwrap();
+    let manifest = tree.toml("runtime/roundhouse/Cargo.toml");
+    let features = manifest["features"]["default"].as_array().expect("a list").iter();
+    // Without `sim` there is only no such module.
+    let wanted = features.filter_map(|it| it.as_str()).filter(|name| *name != "sim");
+    let sources = tree.files.iter().filter(|file| file.path.starts_with("runtime/"));
+    let said = sources.flat_map(|file| file.text.split("add the feature `").skip(1));
+    let said: BTreeSet<_> = said.filter_map(|rest| rest.split('`').next()).collect();
+    assert_eq!(said, wanted.collect());
+}
