@@ -150,7 +150,7 @@ impl Runner {
         };
         let Ok(load) = self.ask(up, &request, dir)? else { return Some(census) };
         let requests = load.requests_total.max(load.requests).max(1) as f64;
-        let counts = events.read();
+        let counts = TreeCost::read(root).map(|it| events.read(&it)).unwrap_or_default();
         let each = |count: Option<u64>| count.map(|count| count as f64 / requests);
         census.allocations_per_request = each(counts.allocations);
         census.cache_misses_per_request = each(counts.cache_misses);
