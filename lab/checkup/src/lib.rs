@@ -3,11 +3,10 @@
 //!
 //! `trials` is the table: each trial is a row with a name, a need and an act. `stand` is their
 //! place: the server, the protocol, and healthy clients whose waiting is the measure. `life` starts
-//! a server, starts it again on its port, and leaves nothing behind; `client` is one connection,
-//! which makes the trials of a grade too, and `acts` what else those share; `http2` is what a
-//! client says in HTTP/2; `speech` holds the words of a protocol; `remedy` knows directives of
-//! common servers. The trials are made on a thread, so that the time limit holds whatever a server
-//! does.
+//! a server, starts it again on its port, and leaves nothing behind; `client` is one connection, of
+//! a check-up or of a grade; `acts` has the other pieces that both share; `http2` has the words of
+//! a client in HTTP/2; `speech` holds the words of a protocol; `remedy` knows directives of common
+//! servers. The trials are made on a thread, so that the time limit holds whatever a server does.
 
 mod acts;
 mod client;

@@ -3,8 +3,8 @@
 //!
 //! Both need rights that a container seldom gives (`CAP_PERFMON`, or root), and misses need
 //! counters that a virtual machine seldom has. Calls of the allocator are those of the C library
-//! that this program is linked with; a server that brings another allocator makes none. So a count
-//! of nothing says that there is no count.
+//! that this program is linked with; a server that brings another allocator makes none. So a sum of
+//! 0 is no count.
 //!
 //! Threads that start later are not followed: a probe that a thread inherits makes its start fail,
 //! because the kernel then looks for the probe's path in the memory of the other program. A tree

@@ -2,9 +2,9 @@
 //!
 //! [`Routes`] lists paths and functions. A function gets a [`Call`], which takes typed values from
 //! the request, and returns anything that is a reply ([`IntoReply`]): text, [`Json`], a status with
-//! either, a `Result`. Layers are functions around all of them. `matchit` finds a path
-//! with parts that differ. A path that no route has gets 404, a method that the path lacks 405, a
-//! function that panics 500.
+//! either, a `Result`. Layers are functions around all of them. A path of fixed text is found by
+//! its length and wins; `matchit` finds those with parts that differ. A path that no route has gets
+//! 404, a method that the path lacks 405, a function that panics 500.
 //!
 //! [`Routes::service`] makes an [`Http`] of the list, which does the rest of the protocol.
 

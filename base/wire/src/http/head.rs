@@ -70,7 +70,7 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before sending the body.
     pub expects: bool,
-    /// The first Content-Type: what the body is.
+    /// The value of the first field Content-Type (RFC 9110 section 8.3).
     pub kind: Option<&'a [u8]>,
     /// The lines of the fields, which are valid.
     lines: &'a [u8],
