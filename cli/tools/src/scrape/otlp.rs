@@ -1,19 +1,14 @@
-//! `load --otlp`: the counts for a collector of OpenTelemetry, by OTLP over HTTP (protobuf), once a
-//! second and at the end.
+//! `load --otlp`: the counts for a collector of OpenTelemetry, by OTLP over HTTP, once a second and
+//! at the end.
+//!
+//! The messages are JSON (OTLP 1.3, "JSON Protobuf Encoding"): keys are the fields' names in
+//! lowerCamelCase, enumerations are numbers, and integers of 64 bits are strings.
 
 use super::{Labels, LoadTotals, PATIENCE, Sheet};
 use load::parse::Scheme;
 use load::tls::Layers;
 use load::{Target, Usage, probe};
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
-use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
-use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
-    ResourceMetrics, ScopeMetrics, Sum, metric::Data,
-};
-use opentelemetry_proto::tonic::resource::v1::Resource;
-use prost::Message;
+use serde_json::{Value, json};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -36,7 +31,7 @@ pub struct Otlp {
 struct Export {
     start: u64,
     now: u64,
-    list: Vec<Metric>,
+    list: Vec<Value>,
 }
 
 impl Otlp {
@@ -55,7 +50,7 @@ impl Otlp {
         let layers = Layers::of(&target).map_err(|why| bad(why.to_string()))?;
         let start = sys::clock::wall_ns(sys::clock::now_ns());
         let otlp = Otlp { target, layers, start, next: Instant::now() + EVERY, failed: None };
-        match otlp.post(&[]) {
+        match otlp.post("{}") {
             Ok(()) => Ok(otlp),
             Err(why) => Err(bad(format!("expected a collector at {url}, found {why}"))),
         }
@@ -70,15 +65,12 @@ impl Otlp {
         let now = sys::clock::wall_ns(sys::clock::now_ns());
         let mut out = Export { start: self.start, now, list: Vec::new() };
         totals.put(&mut out);
-        let scopes = ScopeMetrics { metrics: out.list, ..Default::default() };
         let name = attributes(&vec![("service.name".to_owned(), "roundhouse load".to_owned())]);
-        let of = ResourceMetrics {
-            resource: Some(Resource { attributes: name, ..Default::default() }),
-            scope_metrics: vec![scopes],
-            ..Default::default()
-        };
-        let export = ExportMetricsServiceRequest { resource_metrics: vec![of] };
-        if let Err(why) = self.post(&export.encode_to_vec()) {
+        let export = json!({"resourceMetrics": [{
+            "resource": {"attributes": name},
+            "scopeMetrics": [{"metrics": out.list}],
+        }]});
+        if let Err(why) = self.post(&export.to_string()) {
             let count = self.failed.as_ref().map_or(0, |it| it.0);
             self.failed = Some((count + 1, why));
         }
@@ -87,17 +79,16 @@ impl Otlp {
         }
     }
 
-    fn post(&self, body: &[u8]) -> io::Result<()> {
+    fn post(&self, body: &str) -> io::Result<()> {
         let Target { path, authority, .. } = &self.target;
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/x-protobuf\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n",
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
         let whole = |reply: &[u8]| reply.contains(&b'\n');
-        let reply = probe::ask(&self.target, self.layers.as_ref(), &request, whole, PATIENCE)?;
+        let (layers, request) = (self.layers.as_ref(), request.as_bytes());
+        let reply = probe::ask(&self.target, layers, request, whole, PATIENCE)?;
         match reply.get(9..12) {
             Some(b"200") => Ok(()),
             _ => {
@@ -108,67 +99,66 @@ impl Otlp {
     }
 }
 
-fn attributes(labels: &Labels) -> Vec<KeyValue> {
-    let each = labels.iter().cloned().map(|(key, value)| {
-        let value = Some(AnyValue { value: Some(any_value::Value::StringValue(value)) });
-        KeyValue { key, value, ..Default::default() }
-    });
-    each.collect()
+fn attributes(labels: &Labels) -> Vec<Value> {
+    labels.iter().map(|(key, value)| json!({"key": key, "value": {"stringValue": value}})).collect()
 }
 
 impl Export {
-    fn add(&mut self, name: &str, help: &str, data: Data) {
+    /// Adds a metric whose `data` are of this `kind`, the name of its field.
+    fn add(&mut self, name: &str, help: &str, kind: &str, data: Value) {
         let unit = if name.ends_with("_seconds") { "s" } else { "" };
-        self.list.push(Metric {
-            name: format!("roundhouse_{name}"),
-            description: help.to_owned(),
-            unit: unit.to_owned(),
-            data: Some(data),
-            ..Default::default()
-        });
+        let name = format!("roundhouse_{name}");
+        self.list.push(json!({"name": name, "description": help, "unit": unit, kind: data}));
     }
 
-    fn points(&self, rows: Vec<(Labels, f64)>) -> Vec<NumberDataPoint> {
-        let point = |(labels, value): (Labels, f64)| NumberDataPoint {
-            attributes: attributes(&labels),
-            start_time_unix_nano: self.start,
-            time_unix_nano: self.now,
-            value: Some(Value::AsDouble(value)),
-            ..Default::default()
+    fn points(&self, rows: &[(Labels, f64)]) -> Vec<Value> {
+        let point = |(labels, value): &(Labels, f64)| {
+            json!({
+                "attributes": attributes(labels),
+                "startTimeUnixNano": self.start.to_string(),
+                "timeUnixNano": self.now.to_string(),
+                "asDouble": value,
+            })
         };
-        rows.into_iter().map(point).collect()
+        rows.iter().map(point).collect()
     }
 }
 
+/// The number of `AGGREGATION_TEMPORALITY_CUMULATIVE`.
+const CUMULATIVE: u32 = 2;
+
 impl Sheet for Export {
     fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
-        let data_points = self.points(rows);
-        let aggregation_temporality = AggregationTemporality::Cumulative.into();
-        let sum = Sum { data_points, aggregation_temporality, is_monotonic: true };
-        self.add(name, help, Data::Sum(sum));
+        let points = self.points(&rows);
+        let data = json!({
+            "dataPoints": points,
+            "aggregationTemporality": CUMULATIVE,
+            "isMonotonic": true,
+        });
+        self.add(name, help, "sum", data);
     }
 
     fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
-        let data_points = self.points(rows);
-        self.add(name, help, Data::Gauge(Gauge { data_points }));
+        let points = self.points(&rows);
+        self.add(name, help, "gauge", json!({"dataPoints": points}));
     }
 
     fn histogram(&mut self, name: &str, help: &str, sum: f64, mut buckets: Vec<(f64, u64)>) {
-        let bucket_counts: Vec<u64> = buckets.iter().map(|it| it.1).collect();
+        let count: u64 = buckets.iter().map(|it| it.1).sum();
+        let counts: Vec<_> = buckets.iter().map(|it| it.1.to_string()).collect();
         // The last one has no upper edge.
         buckets.pop();
-        let point = HistogramDataPoint {
-            start_time_unix_nano: self.start,
-            time_unix_nano: self.now,
-            count: bucket_counts.iter().sum(),
-            sum: Some(sum),
-            bucket_counts,
-            explicit_bounds: buckets.iter().map(|it| it.0).collect(),
-            ..Default::default()
-        };
-        let aggregation_temporality = AggregationTemporality::Cumulative.into();
-        let data_points = vec![point];
-        self.add(name, help, Data::Histogram(Histogram { data_points, aggregation_temporality }));
+        let bounds: Vec<_> = buckets.iter().map(|it| it.0).collect();
+        let point = json!({
+            "startTimeUnixNano": self.start.to_string(),
+            "timeUnixNano": self.now.to_string(),
+            "count": count.to_string(),
+            "sum": sum,
+            "bucketCounts": counts,
+            "explicitBounds": bounds,
+        });
+        let data = json!({"dataPoints": [point], "aggregationTemporality": CUMULATIVE});
+        self.add(name, help, "histogram", data);
     }
 }
 
@@ -215,40 +205,31 @@ mod tests {
         board.extend(vec![snapshot]);
         Scrape::start((None, Some(otlp)), board, None, None).expect("a thread").end();
         let bodies = received.join().expect("two exports");
-        let export = ExportMetricsServiceRequest::decode(&bodies[1][..]).expect("protobuf");
-        let metrics = &export.resource_metrics[0].scope_metrics[0].metrics;
-        let found = |name: &str| {
-            let metric = metrics.iter().find(|it| it.name == format!("roundhouse_load_{name}"));
-            metric.and_then(|it| it.data.clone()).expect(name)
+        let export: Value = serde_json::from_slice(&bodies[1]).expect("JSON");
+        let metrics = &export["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+        let found = |name: &str, kind: &str| {
+            let name = format!("roundhouse_load_{name}");
+            let metric = metrics.as_array().expect("a list").iter().find(|it| it["name"] == *name);
+            metric.expect("the metric")[kind].clone()
         };
-        let rows = |name: &str| {
-            let points = match found(name) {
-                Data::Sum(sum) => sum.data_points,
-                Data::Gauge(gauge) => gauge.data_points,
-                other => panic!("{other:?}"),
-            };
-            let label = |point: &NumberDataPoint| {
-                let value = point.attributes.first()?.value.clone()?.value;
-                if let Some(any_value::Value::StringValue(text)) = value {
-                    Some(text)
-                } else {
-                    None
-                }
-            };
-            let row = |it: &NumberDataPoint| (label(it).unwrap_or_default(), it.value);
-            points.iter().map(row).collect::<Vec<_>>()
+        let rows = |name: &str, kind: &str| {
+            let label = |it: &Value| it["attributes"][0]["value"]["stringValue"].clone();
+            let row = |it: &Value| (label(it), it["asDouble"].clone());
+            let data = found(name, kind);
+            data["dataPoints"].as_array().expect("points").iter().map(row).collect::<Vec<_>>()
         };
-        let row = |label: &str, count: f64| (label.to_owned(), Some(Value::AsDouble(count)));
-        assert_eq!(rows("requests"), [row("", 10.0)]);
-        assert_eq!(rows("replies"), [row("200", 7.0), row("500", 3.0)]);
-        assert_eq!(rows("errors"), [row("closed_early", 1.0)]);
-        assert_eq!(rows("connections"), [row("", 4.0)]);
-        let Data::Histogram(times) = found("response_seconds") else { panic!("no histogram") };
-        let HistogramDataPoint { count, bucket_counts, explicit_bounds, .. } =
-            &times.data_points[0];
-        assert_eq!((*count, bucket_counts.len()), (7, explicit_bounds.len() + 1));
-        let at = bucket_counts.iter().position(|it| *it == 7).expect("a bucket");
-        assert!(explicit_bounds[at - 1] < 20e-6 && 20e-6 < explicit_bounds[at]);
+        let of = |label: &str, count: f64| (json!(label), json!(count));
+        assert_eq!(rows("requests", "sum"), [(Value::Null, json!(10.0))]);
+        assert_eq!(rows("replies", "sum"), [of("200", 7.0), of("500", 3.0)]);
+        assert_eq!(rows("errors", "sum"), [of("closed_early", 1.0)]);
+        assert_eq!(rows("connections", "gauge"), [(Value::Null, json!(4.0))]);
+        let times = &found("response_seconds", "histogram")["dataPoints"][0];
+        let list = |name: &str| times[name].as_array().expect("a list").clone();
+        let (counts, bounds) = (list("bucketCounts"), list("explicitBounds"));
+        assert_eq!((&times["count"], counts.len()), (&json!("7"), bounds.len() + 1));
+        let at = counts.iter().position(|it| it == "7").expect("a bucket");
+        let edge = |at: usize| bounds[at].as_f64().expect("a number");
+        assert!(edge(at - 1) < 20e-6 && 20e-6 < edge(at));
     }
 
     #[test]
