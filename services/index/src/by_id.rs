@@ -58,16 +58,6 @@ impl ById {
         ById { bits, len: 0 }
     }
 
-    /// The number of ids in the index.
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
-    /// Whether no id is in the index.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Inserts `id` with `row`.
     ///
     /// `slots` is the storage: the same slice in each call, zero before the first insertion, with
@@ -149,7 +139,6 @@ mod tests {
         assert_eq!(index.find(&slots, 7), Some(1));
         assert_eq!(index.find(&slots, u32::MAX), Some(2));
         assert_eq!((index.find(&slots, 9), index.find(&slots, 0)), (None, None));
-        assert_eq!(index.len(), 2);
     }
 
     /// The longest run of probes over `ids`, which are inserted in order.

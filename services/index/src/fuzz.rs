@@ -125,19 +125,12 @@ impl<T: SearchTree + Debug> Pair<T> {
         let near = rng.roll() as u32;
         for key in [near, near % (2 * CAPACITY as u32), u32::MAX - near % 1024] {
             assert_eq!(view.get(key), self.model.get(&key).copied(), "{at}: key {key}");
-            let far = key.saturating_add(rng.below(300) as u32);
-            let wanted = self.model.range(key..far).map(|(key, value)| (*key, *value));
-            assert!(view.range(key..far).eq(wanted), "{at}: range {key}..{far}");
-            let next = self.model.range(key..).next().map(|(key, _)| *key);
-            assert_eq!(view.at_least(key).map(|node| view.key(node)), next, "{at}: from {key}");
-            let last = self.model.range(..key).next_back().map(|(key, _)| *key);
-            assert_eq!(view.below(key).map(|node| view.key(node)), last, "{at}: below {key}");
+            let wanted = self.model.range(key..).map(|(key, value)| (*key, *value));
+            assert!(view.range(key..).take(20).eq(wanted.take(20)), "{at}: from {key}");
         }
         if rng.below(16) == 0 {
             assert_eq!(view.pre_order().count(), self.model.len(), "{at}");
             assert!(view.iter().map(|(key, _)| key).eq(self.model.keys().copied()), "{at}");
-            let back = self.model.iter().rev().map(|(key, value)| (*key, *value));
-            assert!(view.iter().rev().eq(back), "{at}: backwards");
         }
     }
 }
@@ -146,23 +139,19 @@ impl<T: SearchTree + Debug> Pair<T> {
 fn level_order(rng: &mut Rng, events: u32, at: &str) {
     let (mut tree, mut keys) = (LevelOrder::default(), [0; CAPACITY]);
     let mut model: Vec<u32> = Vec::new();
-    for event in 0..events {
-        if rng.below(3) > 0 {
-            let pushed = tree.push(CAPACITY as u32);
-            let wanted = (model.len() < CAPACITY).then_some(model.len() as u32);
-            assert_eq!(pushed, wanted, "{at}");
-            if let Some(node) = pushed {
-                keys[node as usize] = event;
-                model.push(event);
-            }
-        } else if !model.is_empty() {
-            let key = model[rng.below(model.len())];
-            let node = tree.find(|node| keys[node as usize], &key).expect(at);
-            keys[node as usize] = keys[tree.remove(node) as usize];
-            model.swap_remove(node as usize);
+    for _ in 0..events {
+        let pushed = tree.push(CAPACITY as u32);
+        let wanted = (model.len() < CAPACITY).then_some(model.len() as u32);
+        assert_eq!(pushed, wanted, "{at}");
+        if let Some(node) = pushed {
+            let key = rng.roll() as u32 % CAPACITY as u32;
+            keys[node as usize] = key;
+            model.push(key);
         }
+        let wanted = rng.below(2 * CAPACITY) as u32;
+        let found = model.iter().position(|key| *key == wanted).map(|node| node as u32);
+        assert_eq!(tree.find(|node| keys[node as usize], &wanted), found, "{at}");
         assert!(tree.by_level().map(|node| keys[node as usize]).eq(model.iter().copied()), "{at}");
-        assert_eq!(tree.find(|node| keys[node as usize], &events), None, "{at}");
         // Many nodes are equal, and keep their order.
         let (mut order, mut sorted) = (vec![0; model.len()], Vec::from_iter(tree.by_level()));
         tree.sort_into(&mut order, |node| keys[node as usize] % 20);
@@ -192,5 +181,4 @@ fn by_id(rng: &mut Rng, events: u32, at: &str) {
         }
         assert_eq!(index.find(&slots, id), model.get(&id).copied(), "{at}: id {id}");
     }
-    assert_eq!(index.len() as usize, model.len(), "{at}");
 }

@@ -4,13 +4,12 @@
 //! nodes are numbered, links are numbers, and the code that lays out the shared value owns the
 //! arrays. Zero bytes are a valid, empty structure everywhere.
 //!
-//! - [`Tree`]: the node interface of every binary tree here; walks are written once on top
+//! - [`Tree`]: the node interface of every binary tree here; the walk is written once on top
 //!   of it.
 //! - [`level_order`]: the complete tree that fills level by level, as the course's stock server
 //!   keeps it.
 //! - [`Bst`], [`RedBlack`]: the unbalanced and the balanced binary search tree, over one array of
-//!   [`Node`]s; read through a [`View`], with neighbours and ranges in both directions.
-//! - [`sorted`]: the sorted array.
+//!   [`Node`]s; read through a [`View`].
 //! - [`by_id`]: from a 32-bit id to a row in one probe.
 //!
 //! Each search tree has a checker of all its invariants ([`SearchTree::check`]), and mutants prove
@@ -27,7 +26,6 @@ mod links;
 mod search;
 #[cfg(test)]
 mod search_tests;
-pub mod sorted;
 mod tree;
 mod view;
 
@@ -35,5 +33,5 @@ pub use arena::{NODES_MAX, Node, Refused};
 pub use check::{Broken, Shape};
 pub use fuzz::fuzz;
 pub use search::{Bst, RedBlack, SearchTree};
-pub use tree::{InOrder, PreOrder, Tree};
-pub use view::{Range, View};
+pub use tree::{PreOrder, Tree};
+pub use view::{Ascending, View};

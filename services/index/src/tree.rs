@@ -1,7 +1,7 @@
-//! Walks over any binary tree whose nodes are numbers.
+//! A walk over any binary tree whose nodes are numbers.
 //!
 //! A tree with parent links needs no stack for a walk: the next node follows from the previous one.
-//! So the iterators are two words each, at any depth, and allocate nothing.
+//! So the iterator is two words, at any depth, and allocates nothing.
 
 /// A binary tree with numbered nodes.
 ///
@@ -19,11 +19,6 @@ pub trait Tree {
     /// Each node before its children, left before right.
     fn pre_order(&self) -> PreOrder<'_, Self> {
         PreOrder { tree: self, next: self.root() }
-    }
-
-    /// Each node after its left subtree and before its right one: sorted, in a search tree.
-    fn in_order(&self) -> InOrder<'_, Self> {
-        InOrder { tree: self, next: self.root().map(|root| leftmost(self, root)) }
     }
 }
 
@@ -45,33 +40,6 @@ impl<T: Tree + ?Sized> Iterator for PreOrder<'_, T> {
     }
 }
 
-/// Iterator of [`Tree::in_order`]. A whole walk of n nodes costs O(n).
-#[derive(Debug)]
-pub struct InOrder<'a, T: ?Sized> {
-    tree: &'a T,
-    next: Option<u32>,
-}
-
-impl<T: Tree + ?Sized> Iterator for InOrder<'_, T> {
-    type Item = u32;
-
-    fn next(&mut self) -> Option<u32> {
-        let node = self.next?;
-        self.next = match self.tree.right(node) {
-            Some(right) => Some(leftmost(self.tree, right)),
-            None => first_left_turn_above(self.tree, node),
-        };
-        Some(node)
-    }
-}
-
-fn leftmost<T: Tree + ?Sized>(tree: &T, mut node: u32) -> u32 {
-    while let Some(left) = tree.left(node) {
-        node = left;
-    }
-    node
-}
-
 /// The right child of the nearest ancestor that has one and was left by its left side.
 fn turn_right_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
     loop {
@@ -80,17 +48,6 @@ fn turn_right_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
             Some(right) if right != node => return Some(right),
             _ => node = above,
         }
-    }
-}
-
-/// The nearest ancestor in whose left subtree `node` lies.
-fn first_left_turn_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
-    loop {
-        let above = tree.parent(node)?;
-        if tree.left(above) == Some(node) {
-            return Some(above);
-        }
-        node = above;
     }
 }
 
@@ -119,6 +76,5 @@ mod tests {
     #[test]
     fn a_degenerate_tree_is_walked_whole() {
         assert_eq!(Chain.pre_order().collect::<Vec<_>>(), [0, 1, 2]);
-        assert_eq!(Chain.in_order().collect::<Vec<_>>(), [0, 1, 2]);
     }
 }

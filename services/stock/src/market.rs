@@ -15,7 +15,7 @@ use crate::queue::OrderQueue;
 use crate::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
-use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
+use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree};
 use memory::{Gate, RwLock, Writing};
 use seam::{BadSeed, Dead, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
@@ -196,7 +196,9 @@ impl Market {
             Index::Bst => self.bst.view(&self.nodes).get(id),
             Index::RedBlack => self.red_black.view(&self.nodes).get(id),
             Index::Sorted => {
-                sorted::find(&self.sorted[..self.len()], |row| self.rows[row as usize].id, &id)
+                let rows = &self.sorted[..self.len()];
+                let at = rows.binary_search_by_key(&id, |row| self.rows[*row as usize].id);
+                at.ok().map(|at| rows[at])
             }
         }
     }
