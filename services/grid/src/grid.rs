@@ -2,10 +2,8 @@
 //!
 //! A grid keeps every cell twice, as a bit of its row and as a bit of its column, because jump
 //! point search scans 64 cells per instruction in both directions. `set` is the only way to change
-//! a cell, and it keeps the rest consistent: both bits, the count, the fingerprint, and the labels
-//! of connected components for both corner rules. Labels are repaired in place where the neighbours
-//! show that no component can have split; otherwise they are dropped and computed at the next
-//! query.
+//! a cell, and it keeps the rest consistent: both bits, the count and the fingerprint. It drops the
+//! labels of connected components, which the next query computes.
 
 use crate::bits::Bits;
 use crate::cell::Cell;
@@ -23,7 +21,7 @@ pub const SIDE_MAX: usize = 4096;
 ///
 /// Any number of searches may read one grid at the same time; changing it needs exclusive access.
 /// [`Grid::set`] takes constant time. The grid computes its connected components at the first
-/// query, and again after a change that may have split one.
+/// query, and again after a change.
 #[derive(Clone)]
 pub struct Grid {
     width: u16,
@@ -129,16 +127,8 @@ impl Grid {
             return Ok(false);
         }
         self.flip(cell);
-        let (at, around) = (self.position(cell), self.rows.around(self.position(cell)));
-        let stride = self.rows.stride();
-        for labels in [&mut self.four, &mut self.eight] {
-            let holds = labels.get_mut().is_none_or(|labels| {
-                if free { labels.open(at, stride, around) } else { labels.close(at, around) }
-            });
-            if !holds {
-                labels.take();
-            }
-        }
+        self.four.take();
+        self.eight.take();
         if free {
             self.free += 1;
         } else {
@@ -149,8 +139,8 @@ impl Grid {
 
     /// Whether a path can connect the two cells, without searching for it.
     ///
-    /// Constant time once the components are known. The first query after a change that may have
-    /// split one computes them in time proportional to the grid.
+    /// Constant time once the components are known. The first query after a change computes them in
+    /// time proportional to the grid.
     pub fn is_joined(&self, corners: Corners, from: Cell, to: Cell) -> bool {
         if !self.is_free(from) || !self.is_free(to) {
             return false;

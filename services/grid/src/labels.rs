@@ -1,8 +1,6 @@
 //! Connected components: a label for each cell, and a table of equivalent labels.
 //!
-//! The labels are made row by row from runs of free cells. Opening a cell joins its neighbours.
-//! Blocking a cell may split its surroundings; it does not if the free neighbours still reach each
-//! other among themselves, which is the usual case. Otherwise the labels are dropped.
+//! The labels are made row by row from runs of free cells.
 
 use crate::bits::Bits;
 use crate::rule::Corners;
@@ -17,8 +15,6 @@ pub(crate) struct Labels {
     of: Vec<u32>,
     /// For each label an equivalent one; the last in the chain names itself.
     same: Vec<u32>,
-    /// Above this number of labels, counting again is cheaper.
-    limit: usize,
     corners: bool,
 }
 
@@ -28,7 +24,6 @@ impl Labels {
         let mut labels = Labels {
             of: vec![NONE; bits.positions()],
             same: vec![NONE],
-            limit: usize::MAX,
             corners: corners.joins_corners(),
         };
         for y in 0..height {
@@ -37,7 +32,6 @@ impl Labels {
         for label in 1..labels.same.len() {
             labels.same[label] = labels.root(label as u32);
         }
-        labels.limit = 2 * labels.same.len() + 1024;
         labels
     }
 
@@ -109,62 +103,5 @@ impl Labels {
     /// The component of the free cell at `position`.
     pub(crate) fn component(&self, position: u32) -> u32 {
         self.root(self.of[position as usize])
-    }
-
-    /// Joins a newly free cell to its neighbours; false if counting again is cheaper.
-    pub(crate) fn open(&mut self, position: u32, stride: u32, around: usize) -> bool {
-        let mut label = NONE;
-        for bit in self.neighbours() {
-            if around >> bit & 1 == 1 {
-                let other = position + bit / 3 * stride + bit % 3 - stride - 1;
-                let other = self.of[other as usize];
-                label = if label == NONE { self.root(other) } else { self.join(label, other) };
-            }
-        }
-        if label == NONE {
-            label = self.fresh();
-        }
-        self.of[position as usize] = label;
-        self.same.len() < self.limit
-    }
-
-    /// Removes a cell; false if that may have split its component.
-    pub(crate) fn close(&mut self, position: u32, around: usize) -> bool {
-        self.of[position as usize] = NONE;
-        !self.may_tear(around)
-    }
-
-    /// The bits of the neighbours that touch the middle.
-    fn neighbours(&self) -> impl Iterator<Item = u32> + use<> {
-        let corners = self.corners;
-        [1, 3, 5, 7, 0, 2, 6, 8].into_iter().take(if corners { 8 } else { 4 })
-    }
-
-    /// Whether the free neighbours of a blocked middle form several groups around it.
-    fn may_tear(&self, around: usize) -> bool {
-        let free = around & !(1 << 4);
-        let touching = self.neighbours().filter(|bit| free >> bit & 1 == 1);
-        let touching = touching.fold(0_usize, |set, bit| set | 1 << bit);
-        if touching == 0 {
-            return false;
-        }
-        let mut group: usize = 1 << touching.trailing_zeros();
-        loop {
-            let wider = group
-                | (0..9).filter(|bit| group >> bit & 1 == 1).fold(0, |set, bit| {
-                    set | (0..9).filter(|it| self.touch(bit, *it)).fold(0, |set, it| set | 1 << it)
-                });
-            let wider = wider & free;
-            if wider == group {
-                return touching & !group != 0;
-            }
-            group = wider;
-        }
-    }
-
-    /// Whether two cells of a neighbourhood touch.
-    fn touch(&self, one: i32, two: i32) -> bool {
-        let (dx, dy) = ((one % 3 - two % 3).abs(), (one / 3 - two / 3).abs());
-        if self.corners { dx.max(dy) == 1 } else { dx + dy == 1 }
     }
 }
