@@ -9,8 +9,6 @@ pub mod ci;
 pub mod fuzz;
 pub mod golden;
 pub mod package;
-pub mod pictures;
-pub mod site;
 pub mod soak;
 pub mod steps;
 pub mod suites;

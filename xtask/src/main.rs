@@ -30,23 +30,11 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "what people install, and checksums",
         xtask::package::run,
     ),
-    (
-        "site",
-        "[--check] [--binary PATH]",
-        "the documents as a site, by mdBook; each link is checked",
-        xtask::site::run,
-    ),
-    (
-        "pictures",
-        "[--binary PATH]",
-        "the pictures of README, from kept records, by chromium and ffmpeg",
-        xtask::pictures::run,
-    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",
-        "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "duets (engines, idle, churn, web, ...) and programs (load, media, durable, ...)",
+        "NAME [--out FOLDER] [--quick] [--only ARM] [--pairs N]",
+        "duets: engines, idle, churn, web, ...",
         xtask::bench::run,
     ),
 ];

@@ -5,7 +5,6 @@
 use xtask::tidy::{CHECKS, Dependency, File, Package, Tree};
 
 const RS: &str = "lab/lab/src/a.rs";
-const TIDY: &str = "xtask/tidy.toml";
 const MANIFEST: &str = "[workspace.dependencies]\nlibc = \"0.2\"\nsys = { path = \"base/sys\" }\n";
 const ARGUED: &str = "# dep libc: the kernel's own interface, as the C library states it\n";
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]\n";
@@ -37,13 +36,14 @@ fn at(rooms: &[(&str, &str)]) -> Tree {
             .map(|name| Dependency { name: (*name).into(), dev: false, ours: true })
             .collect(),
     };
-    Tree { files: Vec::new(), packages: rooms.iter().map(package).collect() }
+    Tree { packages: rooms.iter().map(package).collect(), ..Tree::default() }
 }
 
 /// A tree of files.
 fn files(files: &[(&str, &str)]) -> Tree {
+    let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
     let files = files.iter().map(|(path, text)| File::new(path, text)).collect();
-    Tree { files, packages: Vec::new() }
+    Tree { files, paths, ..Tree::default() }
 }
 
 /// A tree of one file.
@@ -79,28 +79,6 @@ fn of_packages() -> Vec<Example> {
     ]
 }
 
-/// A tree of engines with two files next to the root.
-fn engines(root: &str, a: &str, b: &str) -> Tree {
-    let path = |name: &str| format!("runtime/engines/src/{name}.rs");
-    let [lib, first, second] = ["lib", "a", "a/b"].map(path);
-    let files = files(&[(&lib, root), (&first, a), (&second, b)]).files;
-    Tree { files, ..at(&[("runtime/engines", "")]) }
-}
-
-fn of_engines() -> Vec<Example> {
-    let test = "#[cfg(test)]\nmod tests { use crate::a::b::B; }\n";
-    vec![
-        ("cycles", true, engines("", "use self::b::B;\n", "use super::A;\n")),
-        ("cycles", true, engines("", "fn f() { b::f() }\n", "use crate::{a::{A, C}, d};\n")),
-        ("cycles", true, engines("pub use a::A;\n", "use self::b::B;\n", "use crate::A;\n")),
-        ("cycles", false, engines("pub use a::A;\n", "mod b;\n", "use super::A;\n")),
-        ("cycles", false, engines("", test, "use crate::a::A;\n")),
-        ("cycles", false, engines("", "use self::b::B;\n", "pub(in crate::a) struct B;\n")),
-        ("cycles", false, engines("use a::A;\n", "pub(crate) struct A;\n", "pub(super) fn f()")),
-        ("cycles", false, engines("", "use sys::{b::B};\n", "use super::A; // crate::a::b\n")),
-    ]
-}
-
 fn of_dependencies() -> Vec<Example> {
     let argue = |deny: &str| files(&[("Cargo.toml", MANIFEST), ("deny.toml", deny)]);
     let gone = format!("{ARGUED}# dep left-pad: it was there and then it was gone\n");
@@ -118,14 +96,6 @@ fn of_dependencies() -> Vec<Example> {
 
 fn of_sizes() -> Vec<Example> {
     let lines = |count: usize| "\n".repeat(count);
-    let body = |count: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(count - 2));
-    let excused = |size: usize, crates: &[&str]| {
-        let paths: Vec<String> = crates.iter().map(|it| format!("base/{it}/src/a.rs")).collect();
-        let mut all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
-        let list = format!("[names]\nTold = {size}\n");
-        all.extend((size > 0).then_some((TIDY, list.as_str())));
-        files(&all)
-    };
     vec![
         ("columns", true, file(RS, &"x".repeat(101))),
         ("columns", true, file("bare/a.c", &"x".repeat(101))),
@@ -134,16 +104,6 @@ fn of_sizes() -> Vec<Example> {
         ("files", true, file("runtime/engines/src/wait/epoll.rs", &lines(301))),
         ("files", true, file("bare/a.c", &lines(201))),
         ("files", false, file(RS, &lines(600))),
-        ("functions", true, file(RS, &body(71))),
-        ("functions", false, file(RS, &body(70))),
-        ("exceptions", true, excused(3, &[])),
-        ("exceptions", true, excused(3, &["a", "b"])),
-        ("exceptions", true, excused(4, &["a", "b", "c"])),
-        ("exceptions", false, excused(3, &["a", "b", "c"])),
-        ("names", true, excused(0, &["a", "b", "c"])),
-        ("names", true, excused(3, &["a", "b", "c", "d"])),
-        ("names", false, excused(3, &["a", "b", "c"])),
-        ("names", false, excused(0, &["a", "b"])),
     ]
 }
 
@@ -186,10 +146,21 @@ fn of_language() -> Vec<Example> {
     ]
 }
 
+fn of_links() -> Vec<Example> {
+    let page =
+        |text: &str| files(&[("docs/a.md", text), ("b.md", "## What *is* `b`?\n"), ("c", "")]);
+    let sound =
+        "[b](../b.md#what-is-b) [c](../c) [x](https://x/y) `[no](no.md)`\n```\n[no](no)\n```\n";
+    vec![
+        ("links", false, page(sound)),
+        ("links", true, page("[b](../b.md#gone)\n")),
+        ("links", true, page("and <img src=\"c.svg\">\n")),
+    ]
+}
+
 fn examples() -> impl Iterator<Item = Example> {
-    let trees =
-        of_packages().into_iter().chain(of_engines()).chain(of_dependencies()).chain(of_sizes());
-    trees.chain(of_words()).chain(of_language())
+    let trees = of_packages().into_iter().chain(of_dependencies()).chain(of_sizes());
+    trees.chain(of_words()).chain(of_language()).chain(of_links())
 }
 
 #[test]

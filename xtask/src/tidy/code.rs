@@ -4,17 +4,6 @@
 //! file. Rust and C differ little here; the differences (raw strings, lifetimes, nested comments)
 //! do not occur in our C.
 
-/// A function: its name and its first and last line, from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Function {
-    /// The name after `fn`.
-    pub name: String,
-    /// The line of `fn`.
-    pub first: usize,
-    /// The line of the closing brace.
-    pub last: usize,
-}
-
 /// `text` with the inside of comments, strings and characters replaced by spaces.
 pub fn blank(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
@@ -108,50 +97,6 @@ pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
     })
 }
 
-/// The line, from 1, of a byte offset.
-pub fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset].bytes().filter(|&byte| byte == b'\n').count() + 1
-}
-
-/// The functions with a body in blanked Rust `code`, in order; an inner one counts for itself too.
-pub fn functions(code: &str) -> Vec<Function> {
-    let mut found = Vec::new();
-    for at in words(code, "fn") {
-        let rest = code[at + 2..].trim_start();
-        let name: String = rest.chars().take_while(|&c| is_word(c)).collect();
-        // `fn(u8)` is a type.
-        if name.is_empty() {
-            continue;
-        }
-        if let Some(end) = body_end(&code[at..]) {
-            let (first, last) = (line_of(code, at), line_of(code, at + end));
-            found.push(Function { name, first, last });
-        }
-    }
-    found
-}
-
-/// The offset of the brace that closes the body; `None` for a declaration without one.
-fn body_end(code: &str) -> Option<usize> {
-    let (mut round, mut curly) = (0_i32, 0_i32);
-    for (at, c) in code.char_indices() {
-        match c {
-            '(' | '[' => round += 1,
-            ')' | ']' => round -= 1,
-            ';' if round == 0 && curly == 0 => return None,
-            '{' => curly += 1,
-            '}' => {
-                curly -= 1;
-                if curly == 0 && round == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,13 +116,6 @@ mod tests {
         check("'a' '\\'' 'a: &'static str", "         'a: &'static str");
         check("r#fn(1)", "r#fn(1)");
         check("for\"x\"", "for   ");
-    }
-
-    #[test]
-    fn functions_are_measured_from_fn_to_their_brace() {
-        let text = "trait T {\n fn a(&self) -> [u8; 4];\n fn b() {\n  if x { y }\n }\n}\nx: fn(u8)";
-        let b = Function { name: "b".to_owned(), first: 3, last: 5 };
-        assert_eq!(functions(&blank(text)), vec![b]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The justifications are comment lines of `deny.toml`, `# dep NAME: why`, next to the rules of
 //! cargo-deny: cargo-deny itself has no field for the reason of a wanted crate.
 
+use super::imports::of_packages;
 use super::{Finding, Tree};
 
 /// The beginning of a line with an argument.
@@ -26,27 +27,24 @@ fn external(tree: &Tree) -> Vec<String> {
 /// `[workspace.dependencies]` and the arguments in `deny.toml` name the same crates.
 pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
     let stated = external(tree);
-    let mut argued = Vec::new();
-    let mut found = Vec::new();
-    let mut find = |path: &str, line: usize, what: String| {
-        found.push(Finding { path: path.to_owned(), line, what });
-    };
+    let (mut argued, mut found) = (Vec::new(), Vec::new());
     let text = tree.file(DENY).map_or("", |file| file.text.as_str());
     for (index, line) in text.lines().enumerate() {
         let Some(rest) = line.strip_prefix(ARGUMENT) else { continue };
         let (name, why) = rest.split_once(':').unwrap_or((rest, ""));
         if why.trim().len() < ARGUMENT_MIN {
-            find(DENY, index + 1, format!("expected an argument for `{name}`, found {why:?}"));
+            let what = format!("expected an argument for `{name}`, found {why:?}");
+            found.push(Finding::new(DENY, index + 1, what));
         }
         if !stated.iter().any(|stated| stated == name) {
             let what = format!("`{name}` is argued for but not in [workspace.dependencies]");
-            find(DENY, index + 1, what);
+            found.push(Finding::new(DENY, index + 1, what));
         }
         argued.push(name.to_owned());
     }
     for name in stated.iter().filter(|name| !argued.contains(name)) {
         let what = format!("`{name}` needs a line `{ARGUMENT}{name}: why` in {DENY}");
-        find(MANIFEST, 0, what);
+        found.push(Finding::new(MANIFEST, 0, what));
     }
     found
 }
@@ -54,32 +52,26 @@ pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
 /// Every stated dependency must be used by some member, for some target; otherwise it is a finding.
 pub(super) fn used(tree: &Tree) -> Vec<Finding> {
     let takes = |name: &str| {
-        let all = tree.packages.iter().flat_map(|package| &package.depends);
-        all.into_iter().any(|depends| depends.name == name)
+        let mut all = tree.packages.iter().flat_map(|package| &package.depends);
+        all.any(|depends| depends.name == name)
     };
+    let what = |name| format!("no member takes `{name}`: remove it from [workspace.dependencies]");
     let idle = external(tree).into_iter().filter(|name| !takes(name));
-    idle.map(|name| Finding {
-        path: MANIFEST.to_owned(),
-        line: 0,
-        what: format!("no member takes `{name}`: remove it from [workspace.dependencies]"),
-    })
-    .collect()
+    idle.map(|name| Finding::new(MANIFEST, 0, what(name))).collect()
 }
 
 /// Members take external crates from `[workspace.dependencies]`, so that none slips in unargued.
 pub(super) fn inherited(tree: &Tree) -> Vec<Finding> {
     let stated = external(tree);
-    let mut found = Vec::new();
-    for package in &tree.packages {
-        let strangers = package.depends.iter().filter(|depends| !depends.ours);
-        for depends in strangers.filter(|depends| !stated.contains(&depends.name)) {
-            let what = format!(
-                "`{}` is not in [workspace.dependencies]: state it there and write \
-                 `{}.workspace = true` here",
-                depends.name, depends.name
-            );
-            found.push(Finding { path: format!("{}/Cargo.toml", package.dir), line: 0, what });
-        }
-    }
-    found
+    of_packages(tree, |package| {
+        let names = package.depends.iter().filter(|depends| !depends.ours).map(|it| &it.name);
+        let strangers = names.filter(|name| !stated.contains(name));
+        let what = strangers.map(|name| {
+            format!(
+                "`{name}` is not in [workspace.dependencies]: state it there and write \
+                 `{name}.workspace = true` here"
+            )
+        });
+        what.collect()
+    })
 }

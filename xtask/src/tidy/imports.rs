@@ -7,7 +7,7 @@
 //! decision. `FLOORS` holds the wall between `lab` and `runtime`, `CROSSING` the exceptions, and
 //! `table` prints the list that ARCHITECTURE.md must show word for word.
 
-use super::{Finding, Tree};
+use super::{Finding, Package, Tree};
 
 /// The floors of the tree: the folder, and the floors whose rooms its own may import. The wall
 /// stands between `lab` on one side, `runtime` and `services` on the other: the lab sees processes,
@@ -75,7 +75,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("cli", "*", ""),
     ("fuzz", "*", ""),
     ("testkit", "engines seam sys", ""),
-    ("xtask", "stats", ""),
+    ("xtask", "", ""),
 ];
 
 /// The page that shows the table, and the marks around it.
@@ -147,83 +147,77 @@ pub(super) fn shown(tree: &Tree) -> Vec<Finding> {
         return Vec::new();
     }
     let what =
-        "expected the import table between its marks, paste the output of `cargo xtask imports`"
-            .to_owned();
-    vec![Finding { path: PAGE.to_owned(), line: 0, what }]
+        "expected the import table between its marks: paste the output of `cargo xtask imports`";
+    vec![Finding::new(PAGE, 0, what.to_owned())]
 }
 
 /// Checks that members import only permitted members.
 pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for package in &tree.packages {
-        let path = format!("{}/Cargo.toml", package.dir);
+    of_packages(tree, |package| {
         let Some((_, normal, dev)) = ALLOWED.iter().find(|(name, ..)| *name == package.name) else {
-            let what = format!("expected a row for `{}` in xtask's import table", package.name);
-            found.push(Finding { path, line: 0, what });
-            continue;
+            return vec![format!("expected a row for `{}` in xtask's import table", package.name)];
         };
-        for depends in package.depends.iter().filter(|depends| depends.ours) {
+        let fits = |name: &str, allowed: &str| allowed.split(' ').any(|it| it == name || it == "*");
+        let wrong = package.depends.iter().filter(|depends| {
             let name = depends.name.as_str();
-            let fits = |allowed: &str| allowed.split(' ').any(|it| it == name || it == "*");
-            let is_allowed = fits(normal) || (depends.dev && fits(dev));
-            if !is_allowed {
-                let kind = if depends.dev { "test with" } else { "import" };
-                let what = format!(
-                    "`{}` may not {kind} `{name}`: it may import {normal:?} and test with {dev:?}",
-                    package.name
-                );
-                found.push(Finding { path: path.clone(), line: 0, what });
-            }
-        }
-    }
-    found
+            depends.ours && !fits(name, normal) && !(depends.dev && fits(name, dev))
+        });
+        let what = wrong.map(|depends| {
+            let (own, name) = (&package.name, &depends.name);
+            let kind = if depends.dev { "test with" } else { "import" };
+            format!(
+                "`{own}` may not {kind} `{name}`: it may import {normal:?} and test with {dev:?}"
+            )
+        });
+        what.collect()
+    })
 }
 
 /// Checks that no room imports from a floor that its own may not, tests aside.
 pub(super) fn floors(tree: &Tree) -> Vec<Finding> {
     let floor = |dir: &str| dir.split('/').next().unwrap_or_default().to_owned();
-    let mut findings = Vec::new();
-    for package in &tree.packages {
-        let path = format!("{}/Cargo.toml", package.dir);
+    of_packages(tree, |package| {
         let own = floor(&package.dir);
         let Some((_, below)) = FLOORS.iter().find(|(name, _)| *name == own) else {
-            let what = format!("expected `{}` on one of the floors of xtask's table", package.dir);
-            findings.push(Finding { path, line: 0, what });
-            continue;
+            return vec![format!(
+                "expected `{}` on one of the floors of xtask's table",
+                package.dir
+            )];
         };
-        for depends in package.depends.iter().filter(|it| it.ours && !it.dev) {
-            let Some(other) = tree.packages.iter().find(|it| it.name == depends.name) else {
-                continue;
-            };
-            let there = floor(&other.dir);
+        let depends = package.depends.iter().filter(|it| it.ours && !it.dev);
+        let others = depends.filter_map(|it| tree.packages.iter().find(|to| to.name == it.name));
+        let wrong = others.filter(|other| {
             let pair = (package.name.as_str(), other.name.as_str());
-            if !below.split(' ').any(|it| it == there) && !CROSSING.contains(&pair) {
-                let what = format!(
-                    "`{own}/` stands on {below:?}, so `{}` may not import `{}` of `{there}/`",
-                    package.name, other.name
-                );
-                findings.push(Finding { path: path.clone(), line: 0, what });
-            }
-        }
-    }
-    findings
+            !below.split(' ').any(|it| it == floor(&other.dir)) && !CROSSING.contains(&pair)
+        });
+        let what = wrong.map(|other| {
+            let (name, there) = (&package.name, &other.dir);
+            format!("`{own}/` stands on {below:?}, so `{name}` may not import `{there}`")
+        });
+        what.collect()
+    })
 }
 
 /// Checks that only the two members whose peers need an async runtime have one.
 pub(super) fn runtimes(tree: &Tree) -> Vec<Finding> {
+    of_packages(tree, |package| {
+        let may = RUNTIME_USERS.contains(&package.name.as_str());
+        let names = package.depends.iter().map(|depends| depends.name.as_str());
+        let wrong = names.filter(|name| !may && RUNTIMES.contains(name));
+        wrong
+            .map(|name| {
+                format!("`{name}` is an async runtime; only {RUNTIME_USERS:?} may have one")
+            })
+            .collect()
+    })
+}
+
+/// What `judge` says of each package.
+pub(super) fn of_packages(tree: &Tree, judge: impl Fn(&Package) -> Vec<String>) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in &tree.packages {
-        for depends in &package.depends {
-            let is_runtime = RUNTIMES.contains(&depends.name.as_str());
-            if is_runtime && !RUNTIME_USERS.contains(&package.name.as_str()) {
-                let what = format!(
-                    "`{}` is an async runtime; only {RUNTIME_USERS:?} may have one",
-                    depends.name
-                );
-                let path = format!("{}/Cargo.toml", package.dir);
-                found.push(Finding { path, line: 0, what });
-            }
-        }
+        let path = format!("{}/Cargo.toml", package.dir);
+        found.extend(judge(package).into_iter().map(|what| Finding::new(&path, 0, what)));
     }
     found
 }
@@ -236,7 +230,7 @@ pub(super) fn sans_io(tree: &Tree) -> Vec<Finding> {
         // The blanked code keeps attributes, and a comment cannot pass for one.
         let says = tree.file(&path).is_some_and(|file| file.code.lines().any(|line| line == BAN));
         if !says {
-            found.push(Finding { path, line: 1, what: format!("expected `{BAN}` at the top") });
+            found.push(Finding::new(&path, 1, format!("expected `{BAN}` at the top")));
         }
     }
     found

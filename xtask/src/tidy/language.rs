@@ -70,44 +70,31 @@ const HISTORY: &str = "CHANGELOG.md";
 
 /// Words that gave way to the field's own do not come back.
 pub(super) fn retired(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for file in tree.files.iter().filter(|file| file.path != HISTORY) {
-        for (index, line) in file.text.lines().enumerate() {
-            for (word, instead) in RETIRED.iter().filter(|(word, _)| contains_word(line, word)) {
-                let what = format!("`{word}` is retired: write `{instead}`");
-                found.push(Finding { path: file.path.clone(), line: index + 1, what });
-            }
-        }
-    }
-    found
+    tree.judge(|file, line, _| {
+        let is_here = |word: &str| file.path != HISTORY && contains_word(line, word);
+        let words = RETIRED.iter().filter(|(word, _)| is_here(word));
+        words
+            .map(|(word, instead)| format!("`{word}` is retired: write `{instead}`"))
+            .collect::<Vec<_>>()
+    })
 }
 
 /// Sentences have a subject: a thing of the field, not a headless `who` or `what`.
 pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let is_prose = |ending: &str| PROSE.contains(&ending);
-    for file in tree.files.iter().filter(|file| file.path != HISTORY && is_prose(file.ending())) {
-        for (index, line) in file.text.lines().enumerate() {
-            let prose = match file.is_source() {
-                true => said(line),
-                false => Some(line),
-            };
-            let Some(prose) = prose else { continue };
-            let mut find = |what: String| {
-                found.push(Finding { path: file.path.clone(), line: index + 1, what });
-            };
-            for (phrase, instead) in STUMBLES {
-                if format!("{} ", prose.to_lowercase()).contains(&format!(" {phrase}")) {
-                    find(format!("`{}` makes readers stumble: write {instead}", phrase.trim()));
-                }
-            }
-            let is_text = !file.is_source() || line.trim_start().starts_with("//");
-            if is_text && is_headless(prose) {
-                find("a sentence begins with its subject: name the thing that is meant".to_owned());
-            }
-        }
-    }
-    found
+    tree.judge(|file, line, _| {
+        let is_prose = file.path != HISTORY && PROSE.contains(&file.ending());
+        let prose = if file.is_source() { said(line) } else { Some(line) };
+        let Some(prose) = prose.filter(|_| is_prose) else { return Vec::new() };
+        let padded = format!("{} ", prose.to_lowercase());
+        let stumbles = STUMBLES.iter().filter(|(phrase, _)| padded.contains(&format!(" {phrase}")));
+        let stumbles = stumbles.map(|(phrase, instead)| {
+            format!("`{}` makes readers stumble: write {instead}", phrase.trim())
+        });
+        let is_text = !file.is_source() || line.trim_start().starts_with("//");
+        let headless = (is_text && is_headless(prose))
+            .then(|| "a sentence begins with its subject: name the thing that is meant".to_owned());
+        stumbles.chain(headless).collect()
+    })
 }
 
 /// The words of a line of source: its comment, or its first string.

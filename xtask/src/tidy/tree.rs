@@ -1,11 +1,16 @@
 //! The input of the checks: the text files of the repository and the packages of the workspace.
 
 use anyhow::Context;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Directories of generated files or raw data.
-const SKIPPED: &[&str] = &["target", "build", "runs", "data"];
+use super::Finding;
+
+/// Directories of generated files.
+const SKIPPED: &[&str] = &["target", "build"];
+/// Directories of raw data, whose files are known by their paths alone.
+const RAW: &[&str] = &["runs", "data"];
 /// Hidden directories that are part of the source.
 const HIDDEN: &[&str] = &[".ci", ".cargo"];
 /// Endings of the files that are read.
@@ -79,6 +84,8 @@ pub struct Tree {
     pub files: Vec<File>,
     /// The members of the workspace.
     pub packages: Vec<Package>,
+    /// The paths of all files and folders.
+    pub paths: BTreeSet<String>,
 }
 
 impl Tree {
@@ -87,8 +94,8 @@ impl Tree {
     /// # Errors
     /// If a directory cannot be read or `cargo metadata` fails.
     pub fn load(root: &Path) -> anyhow::Result<Self> {
-        let mut tree = Self { files: Vec::new(), packages: packages(root)? };
-        tree.walk(root, root)?;
+        let mut tree = Self { packages: packages(root)?, ..Self::default() };
+        tree.walk(root, root, false)?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(tree)
     }
@@ -103,26 +110,46 @@ impl Tree {
         self.file(path).and_then(|file| file.text.parse().ok()).unwrap_or_default()
     }
 
-    fn walk(&mut self, root: &Path, dir: &Path) -> anyhow::Result<()> {
+    /// What `judge` says of each line of each file: of its text, and of its code, which is empty
+    /// in other files than those of Rust and C.
+    pub(super) fn judge<T: IntoIterator<Item = String>>(
+        &self,
+        judge: impl Fn(&File, &str, &str) -> T,
+    ) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for file in &self.files {
+            let code = file.code.lines().chain(std::iter::repeat(""));
+            for (at, (line, code)) in file.text.lines().zip(code).enumerate() {
+                let says = judge(file, line, code).into_iter();
+                found.extend(says.map(|what| Finding::new(&file.path, at + 1, what)));
+            }
+        }
+        found
+    }
+
+    fn walk(&mut self, root: &Path, dir: &Path, is_raw: bool) -> anyhow::Result<()> {
         for entry in fs::read_dir(dir).with_context(|| format!("read {}", dir.display()))? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let below = path.strip_prefix(root).expect("the walk stays below its root");
+            let below = below.to_string_lossy().into_owned();
             if path.is_dir() {
                 let hidden = name.starts_with('.') && !HIDDEN.contains(&name.as_str());
                 if !hidden && !SKIPPED.contains(&name.as_str()) {
-                    self.walk(root, &path)?;
+                    self.paths.insert(below);
+                    self.walk(root, &path, is_raw || RAW.contains(&name.as_str()))?;
                 }
                 continue;
             }
+            self.paths.insert(below.clone());
             let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
             let is_script = dir.file_name().is_some_and(|name| name == ".ci");
-            if !TEXT.contains(&ending) && !is_script {
+            if is_raw || (!TEXT.contains(&ending) && !is_script) {
                 continue;
             }
             // A file may vanish while we walk (editors), or be bytes on purpose (encodings).
             if let Ok(text) = fs::read_to_string(&path) {
-                let below = path.strip_prefix(root).expect("the walk stays below its root");
-                self.files.push(File::new(&below.to_string_lossy(), &text));
+                self.files.push(File::new(&below, &text));
             }
         }
         Ok(())
