@@ -1,4 +1,4 @@
-//! `cargo xtask golden`: instructions per request of each core loop, compared with a stored figure.
+//! `cargo xtask golden`: instructions per request of each core loop, compared with a kept figure.
 //!
 //! A clock on a busy machine shows a slowdown of a third at best. Instructions do not depend on
 //! neighbours, so a change of a few percent shows in the CI run that introduces it. The server runs
@@ -18,7 +18,6 @@
 
 use crate::steps::{self, PROFILE, Server};
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -26,51 +25,49 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The file of the figures.
-const KEPT: &str = "tests/golden.toml";
 /// Requests before the counts, of the phase with many and of the one with few.
 const WARM_UP: u32 = 500;
 const REQUESTS: [u32; 2] = [4_000, 400];
 
-/// Each loop of the core: its name, and the server's flags.
-const LOOPS: &[(&str, &[&str])] = &[
-    ("blocking", &["--engine", "iterative"]),
-    ("thread", &["--engine", "thread"]),
-    ("pool", &["--engine", "pool", "--workers", "2"]),
-    ("select", &["--engine", "select"]),
-    ("poll", &["--engine", "poll"]),
-    ("epoll", &["--engine", "epoll"]),
-    ("epoll-edge", &["--engine", "epoll", "--edge"]),
-    ("reactor", &["--engine", "reactor", "--workers", "1"]),
-    ("coroutine", &["--engine", "coroutine", "--workers", "1"]),
-    ("tokio-local", &["--engine", "tokio-local", "--workers", "1"]),
-    ("tokio-steal", &["--engine", "tokio-steal", "--workers", "1"]),
-    ("leader", &["--engine", "leader", "--workers", "2"]),
-    ("staged", &["--engine", "staged", "--workers", "1"]),
+/// The allowed change of a figure, as a share of it. Within the bound it stays, so that many small
+/// rises add up to one that is noticed.
+const BOUND: f64 = 0.05;
+
+/// Each loop of the core: its name, the instructions that a request takes, and the server's flags.
+/// The commit that changes a figure says why.
+const LOOPS: &[(&str, f64, &[&str])] = &[
+    ("blocking", 1_810.0, &["--engine", "iterative"]),
+    ("thread", 1_810.0, &["--engine", "thread"]),
+    ("pool", 1_810.0, &["--engine", "pool", "--workers", "2"]),
+    ("select", 3_241.2, &["--engine", "select"]),
+    ("poll", 2_909.7, &["--engine", "poll"]),
+    ("epoll", 2_805.0, &["--engine", "epoll"]),
+    ("epoll-edge", 2_796.8, &["--engine", "epoll", "--edge"]),
+    ("reactor", 2_805.0, &["--engine", "reactor", "--workers", "1"]),
+    ("coroutine", 3_003.1, &["--engine", "coroutine", "--workers", "1"]),
+    ("tokio-local", 6_594.6, &["--engine", "tokio-local", "--workers", "1"]),
+    ("tokio-steal", 7_967.3, &["--engine", "tokio-steal", "--workers", "1"]),
+    ("leader", 4_692.8, &["--engine", "leader", "--workers", "2"]),
+    ("staged", 7_619.0, &["--engine", "staged", "--workers", "1"]),
     // Requests under callgrind wait for long, and none may be refused.
-    ("epoll-governed", &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
+    ("epoll-governed", 3_003.4, &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
 ];
 /// A loop with a governor, the same loop without one, and the most instructions that it may add to
 /// a request: about a hundredth of the 9 us that a request takes with the kernel's part.
 const GOVERNED: (&str, &str, f64) = ("epoll-governed", "epoll", 250.0);
 
-/// Checks every loop, or stores the counts: `--write REASON`.
+/// Checks every loop.
 ///
 /// # Errors
 /// If a loop cannot be counted, or takes more instructions than its bound allows.
-pub fn run(args: &[String]) -> anyhow::Result<()> {
-    let reason = match args {
-        [] => None,
-        [flag, reason] if flag == "--write" => Some(reason.as_str()),
-        _ => bail!("expected nothing or `--write REASON`, found {args:?}"),
-    };
+pub fn run(_args: &[String]) -> anyhow::Result<()> {
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
         return lacks_valgrind();
     }
     // As CI builds it: other packages in one build, other features, other counts.
     let build = ["build", "--quiet", "--workspace", "--all-targets", "--profile", PROFILE];
     steps::run(&mut steps::cargo(build), "cargo")?;
-    check(&steps::binary("roundhouse", PROFILE)?, reason)
+    check(&steps::binary("roundhouse", PROFILE)?)
 }
 
 /// Without valgrind there is no count; this is an error only in CI.
@@ -82,48 +79,36 @@ fn lacks_valgrind() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counts every loop and compares; with a reason, keeps the figures.
-fn check(binary: &Path, reason: Option<&str>) -> anyhow::Result<()> {
-    let path = crate::root().join(KEPT);
-    let text = std::fs::read_to_string(&path).unwrap_or_default();
-    let kept = Golden::read(&text)?;
-    let mut counted = Vec::new();
+/// Counts every loop and compares.
+fn check(binary: &Path) -> anyhow::Result<()> {
+    let (mut counted, mut faults) = (Vec::new(), Vec::new());
     let folder = tempfile::tempdir().context("a temporary directory")?;
-    for (name, count) in count_all(&stripped(binary, folder.path())) {
-        counted.push((name, count.with_context(|| format!("count the loop `{name}`"))?));
+    for (name, kept, count) in count_all(&stripped(binary, folder.path())) {
+        let count = count.with_context(|| format!("count the loop `{name}`"))?;
+        let change = count / kept - 1.0;
+        let mark = match change {
+            _ if change > BOUND => ": TOO MANY",
+            _ if change < -BOUND => ": keep the gain in xtask/src/golden.rs",
+            _ => "",
+        };
+        println!("{name:<14} {count:>9.1} instructions a request, {:+.1} %{mark}", change * 100.0);
+        if change > BOUND {
+            faults.push(name);
+        }
+        counted.push((name, count));
     }
     let count = |name| counted.iter().find(|it| it.0 == name).map_or(f64::NAN, |it| it.1);
     let (with, without, most) = GOVERNED;
     let added = count(with) - count(without);
-    println!("{:<14} {added:>9.1} instructions more than {without}, of at most {most:.0}", with);
+    println!("{with:<14} {added:>9.1} instructions more than {without}, of at most {most:.0}");
     if added > most {
         bail!("expected a governor to add at most {most:.0} instructions, found {added:.1}");
     }
-    if let Some(reason) = reason {
-        std::fs::write(&path, kept.with(&counted, reason).text()?)?;
-        eprintln!("golden: kept as {}", path.display());
-        return Ok(());
-    }
-    let mut raised = Vec::new();
-    for (name, count) in counted {
-        if kept.rows.is_empty() {
-            println!("{name:<14} {count:>9.1} instructions a request");
-            continue;
-        }
-        let judgement = kept.judge(name, count);
-        println!("{name:<14} {count:>9.1} instructions a request, {}", judgement.words());
-        if judgement.is_fault() {
-            raised.push(name);
-        }
-    }
-    if kept.rows.is_empty() {
-        eprintln!("golden: no figures are kept yet: `cargo xtask golden --write WHY` keeps these");
-    }
-    if !raised.is_empty() {
+    if !faults.is_empty() {
         bail!(
-            "expected instructions per request within {:.0} % of {KEPT}, found more in {raised:?}; \
-             if they are worth it: cargo xtask golden --write \"WHY\"",
-            kept.bound * 100.0
+            "expected instructions per request within {:.0} % of xtask/src/golden.rs, found more \
+             in {faults:?}; if they are worth it, write them there",
+            BOUND * 100.0
         );
     }
     Ok(())
@@ -137,103 +122,8 @@ fn stripped(binary: &Path, folder: &Path) -> PathBuf {
     if status.is_ok_and(|status| status.success()) { path } else { binary.to_owned() }
 }
 
-/// A kept figure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Row {
-    name: String,
-    instructions: f64,
-    /// The reason for its value.
-    reason: String,
-}
-
-/// The kept figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Golden {
-    /// The allowed rise of a figure, as a share of it.
-    #[serde(default = "bound")]
-    bound: f64,
-    #[serde(default, rename = "loop")]
-    rows: Vec<Row>,
-}
-
-fn bound() -> f64 {
-    0.05
-}
-
-/// The beginning of the file of the figures.
-const HEAD: &str =
-    "# Instructions per request of each loop of the core, under callgrind, in the profile
-# `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.
-# `cargo xtask golden` checks them; `--write WHY` changes those that have left
-# the bound, and `reason` says why.
-";
-
-/// The relation of a count to its stored figure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Judgement {
-    Within(f64),
-    Raised(f64),
-    Lowered(f64),
-    Unknown,
-}
-
-impl Judgement {
-    fn is_fault(self) -> bool {
-        matches!(self, Judgement::Raised(_) | Judgement::Unknown)
-    }
-
-    fn words(self) -> String {
-        match self {
-            Judgement::Within(change) => format!("{:+.1} %", change * 100.0),
-            Judgement::Raised(change) => format!("{:+.1} %: TOO MANY", change * 100.0),
-            Judgement::Lowered(change) => {
-                format!("{:+.1} %: keep the gain by `cargo xtask golden --write`", change * 100.0)
-            }
-            Judgement::Unknown => "which has no kept figure".to_owned(),
-        }
-    }
-}
-
-impl Golden {
-    fn read(text: &str) -> anyhow::Result<Golden> {
-        toml::from_str(text).context(KEPT)
-    }
-
-    fn judge(&self, name: &str, count: f64) -> Judgement {
-        let Some(row) = self.rows.iter().find(|row| row.name == name) else {
-            return Judgement::Unknown;
-        };
-        let change = count / row.instructions - 1.0;
-        match change {
-            _ if change > self.bound => Judgement::Raised(change),
-            _ if change < -self.bound => Judgement::Lowered(change),
-            _ => Judgement::Within(change),
-        }
-    }
-
-    /// The same with the new counts. A count within the bound keeps its old figure, so that many
-    /// small rises add up to one that is noticed.
-    fn with(mut self, counted: &[(&str, f64)], reason: &str) -> Golden {
-        for &(name, count) in counted {
-            if let Judgement::Within(_) = self.judge(name, count) {
-                continue;
-            }
-            self.rows.retain(|row| row.name != name);
-            let (name, reason) = (name.to_owned(), reason.to_owned());
-            self.rows.push(Row { name, instructions: (count * 10.0).round() / 10.0, reason });
-        }
-        let place = |row: &Row| LOOPS.iter().position(|(name, _)| *name == row.name);
-        self.rows.sort_by_key(place);
-        self
-    }
-
-    fn text(&self) -> anyhow::Result<String> {
-        Ok(format!("{HEAD}{}", toml::to_string(self)?))
-    }
-}
-
 /// Counts all loops, as many at a time as there are cores.
-fn count_all(binary: &Path) -> Vec<(&'static str, anyhow::Result<f64>)> {
+fn count_all(binary: &Path) -> Vec<(&'static str, f64, anyhow::Result<f64>)> {
     let queue = Mutex::new(LOOPS.iter().enumerate());
     let counts = Mutex::new(Vec::new());
     let next = || queue.lock().ok().and_then(|mut queue| queue.next());
@@ -241,18 +131,18 @@ fn count_all(binary: &Path) -> Vec<(&'static str, anyhow::Result<f64>)> {
     std::thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
-                while let Some((at, (name, flags))) = next() {
+                while let Some((at, (name, kept, flags))) = next() {
                     let count = per_request(binary, flags);
                     if let Ok(mut counts) = counts.lock() {
-                        counts.push((at, *name, count));
+                        counts.push((at, (*name, *kept, count)));
                     }
                 }
             });
         }
     });
     let mut counts = counts.into_inner().unwrap_or_default();
-    counts.sort_by_key(|(at, ..)| *at);
-    counts.into_iter().map(|(_, name, count)| (name, count)).collect()
+    counts.sort_by_key(|(at, _)| *at);
+    counts.into_iter().map(|(_, counted)| counted).collect()
 }
 
 /// Instructions per request of a server with these flags.
@@ -331,31 +221,6 @@ fn total(profile: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn golden() -> Golden {
-        let text =
-            "bound = 0.03\n[[loop]]\nname = \"epoll\"\ninstructions = 1000.0\nreason = \"r\"\n";
-        Golden::read(text).unwrap()
-    }
-
-    #[test]
-    fn a_rise_beyond_the_bound_is_a_fault_and_a_fall_is_not() {
-        let is_fault = |count| golden().judge("epoll", count).is_fault();
-        assert!(is_fault(1031.0));
-        assert!(!is_fault(1029.0) && !is_fault(971.0) && !is_fault(500.0));
-        assert!(golden().judge("poll", 1.0).is_fault(), "a loop without a figure");
-    }
-
-    #[test]
-    fn writing_changes_what_left_the_bound_and_keeps_the_rest() {
-        let within = golden().with(&[("epoll", 1020.0)], "why");
-        assert_eq!(within, golden());
-        let raised = golden().with(&[("epoll", 1100.04), ("poll", 7.0)], "why");
-        assert_eq!(raised.judge("epoll", 1100.0), Judgement::Within(0.0));
-        assert_eq!(raised.rows[0].name, "poll", "in the order of the loops");
-        assert_eq!(raised.rows[1].reason, "why");
-        assert_eq!(Golden::read(&raised.text().unwrap()).unwrap(), raised);
-    }
 
     #[test]
     fn a_profile_of_several_parts_is_summed() {

@@ -15,15 +15,9 @@ type Task = fn(&[String]) -> anyhow::Result<()>;
 const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("ci", "", "everything that must hold before a change lands", xtask::ci::run),
     ("tidy", "", "the rules of the tree: imports, sizes, dependencies, words", xtask::tidy::run),
-    ("imports", "", "print the import table that ARCHITECTURE.md shows", xtask::tidy::imports),
     ("bare", "", "compile the C loops of bare/ into bare/build", xtask::bare::run),
     ("fuzz", "[smoke | NAME [SEED] [EVENTS]]", "run the fuzz registry", xtask::fuzz::run),
-    (
-        "golden",
-        "[--write WHY]",
-        "instructions per request of each loop, against tests/golden.toml",
-        xtask::golden::run,
-    ),
+    ("golden", "", "instructions per request of each loop, against kept ones", xtask::golden::run),
     (
         "package",
         "static|deb|wheel|image|all [--binary PATH] [--out DIR]",

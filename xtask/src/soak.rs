@@ -11,59 +11,54 @@ use std::process::Command;
 /// Set to 1, tests lengthen their storms (more seeds, more connections, more kills).
 pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 
-/// Name, description and command.
-type Soak = (&'static str, &'static str, fn() -> Command);
-
-/// `chaos.py` with the binary of our profile; it says what the machine lacks. All soaks build the
-/// workspace as CI does; one package alone would be compiled again with other features.
-const ORDERS: &str = "cargo build --profile $0 --workspace --bin roundhouse; \
-    python3 experiments/programs/chaos.py ${CARGO_TARGET_DIR:-target}/$0/roundhouse 600 \
-    $(mktemp -d)/chaos";
+/// Name, description and a script of the shell, whose `$0` is our profile. All build the workspace
+/// as CI does; one package alone would be compiled again with other features.
+type Soak = (&'static str, &'static str, &'static str);
 
 const SOAKS: &[Soak] = &[
-    ("suite", "the whole suite with more seeds, more kills and all variants", || {
-        steps::cargo(["test", "--workspace", "--profile", PROFILE])
-    }),
-    ("storms", "every engine for ten minutes under short connections and under resets", || {
-        let mut command =
-            steps::cargo(["test", "--workspace", "--test", "it", "--profile", PROFILE]);
+    (
+        "suite",
+        "the whole suite with more seeds, more kills and all variants",
+        "cargo test --workspace --profile $0",
+    ),
+    (
+        "storms",
+        "every engine for ten minutes under short connections and under resets",
         // All at the same time: a storm waits for its server most of the time.
-        command.args(["--", "--test-threads=64", "storm", "churn"]);
-        command.env("ROUNDHOUSE_STORM", "600");
-        command
-    }),
-    ("frames", "TCP in user space for ten minutes under resets and slow readers (root)", || {
-        let words = ["test", "--workspace", "--test", "experiments", "--profile", PROFILE];
-        let mut command = steps::cargo(words);
-        command.args(["--", "--nocapture", "storm"]).env("ROUNDHOUSE_STORM", "600");
-        command
-    }),
-    ("web", "20 hand-overs, 5,000 slow clients", || {
-        let mut command = steps::cargo(["test", "--workspace", "--test", "web"]);
+        "ROUNDHOUSE_STORM=600 cargo test --workspace --test it --profile $0 -- \
+            --test-threads=64 storm churn",
+    ),
+    (
+        "frames",
+        "TCP in user space for ten minutes under resets and slow readers (root)",
+        "ROUNDHOUSE_STORM=600 cargo test --workspace --test experiments --profile $0 -- \
+            --nocapture storm",
+    ),
+    (
+        "web",
+        "5,000 slow clients",
         // Passing tests print their measurements; parallel tests would disturb each other.
-        command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
-        command
-    }),
-    ("orders", "a market on three nodes for ten minutes under kills, pauses and cuts", || {
-        // A shell, because the binary comes first.
-        let mut command = Command::new("sh");
-        command.current_dir(crate::root()).args(["-ec", ORDERS, PROFILE]);
-        command
-    }),
-    ("fuzz", "each fuzz function for ten minutes", || {
-        let mut command =
-            steps::cargo(["run", "--profile", PROFILE, "-p", "fuzz", "--bin", "fuzz"]);
-        command.args(["--", "soak", "600"]);
-        command
-    }),
-    ("loom", "every interleaving of locks and tables", || {
-        let line = "test -p roundhouse-memory --release loom";
-        let mut command = steps::cargo(line.split(' '));
+        "cargo test --workspace --test web --profile $0 -- --nocapture --test-threads=1",
+    ),
+    (
+        "orders",
+        "a market on three nodes for ten minutes under kills, pauses and cuts",
+        "cargo build --profile $0 --workspace --bin roundhouse; \
+            python3 experiments/programs/chaos.py ${CARGO_TARGET_DIR:-target}/$0/roundhouse 600 \
+            $(mktemp -d)/chaos",
+    ),
+    (
+        "fuzz",
+        "each fuzz function for ten minutes",
+        "cargo run --profile $0 -p fuzz --bin fuzz -- soak 600",
+    ),
+    (
+        "loom",
+        "every interleaving of locks and tables",
         // Another flag rebuilds everything, so it gets a separate directory.
-        let target = crate::root().join("target/loom");
-        command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
-        command
-    }),
+        "RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=target/loom \
+            cargo test -p roundhouse-memory --release loom",
+    ),
 ];
 
 /// Runs the soak named by the first argument, or all of them.
@@ -78,10 +73,12 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         let names: Vec<&str> = SOAKS.iter().map(|(name, ..)| *name).collect();
         bail!("expected one of {names:?}, found `{name}`");
     }
-    for (name, what, command) in SOAKS {
+    for (name, what, script) in SOAKS {
         if wanted.is_none_or(|wanted| wanted == *name) {
             steps::step(&format!("{name}: {what}"), || {
-                steps::run(command().env(SOAK, "1"), "cargo")
+                let mut shell = Command::new("sh");
+                shell.args(["-ec", script, PROFILE]).current_dir(crate::root()).env(SOAK, "1");
+                steps::run(&mut shell, "a shell")
             })?;
         }
     }

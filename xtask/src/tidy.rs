@@ -49,7 +49,6 @@ pub type Check = fn(&Tree) -> Vec<Finding>;
 pub const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::imports),
     ("floors", imports::floors),
-    ("imports-shown", imports::shown),
     ("runtimes", imports::runtimes),
     ("sans-io", imports::sans_io),
     ("columns", sizes::columns),
@@ -71,15 +70,6 @@ pub const CHECKS: &[(&str, Check)] = &[
 pub fn check(tree: &Tree) -> Vec<(&'static str, Finding)> {
     let all = CHECKS.iter();
     all.flat_map(|(name, check)| check(tree).into_iter().map(|found| (*name, found))).collect()
-}
-
-/// `cargo xtask imports`: prints the table that `ARCHITECTURE.md` shows.
-///
-/// # Errors
-/// Never.
-pub fn imports(_args: &[String]) -> anyhow::Result<()> {
-    print!("{}", imports::table());
-    Ok(())
 }
 
 /// `cargo xtask tidy`.

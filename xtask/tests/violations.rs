@@ -25,7 +25,7 @@ fn packages(names: &[&str]) -> Tree {
     tree
 }
 
-/// A tree of packages in their folders, each with one import of ours or none.
+/// A tree of packages in their folders, each with one import of ours or none; `>a` is a test's.
 fn at(rooms: &[(&str, &str)]) -> Tree {
     let package = |(dir, import): &(&str, &str)| Package {
         name: dir.rsplit('/').next().unwrap_or_default().into(),
@@ -33,7 +33,11 @@ fn at(rooms: &[(&str, &str)]) -> Tree {
         depends: [*import]
             .iter()
             .filter(|name| !name.is_empty())
-            .map(|name| Dependency { name: (*name).into(), dev: false, ours: true })
+            .map(|name| Dependency {
+                name: name.trim_start_matches('>').into(),
+                dev: name.starts_with('>'),
+                ours: true,
+            })
             .collect(),
     };
     Tree { packages: rooms.iter().map(package).collect(), ..Tree::default() }
@@ -61,10 +65,11 @@ fn of_packages() -> Vec<Example> {
     vec![
         ("imports", true, packages(&["stock>sys"])),
         ("imports", true, packages(&["engines>web"])),
-        ("imports", true, packages(&["load>>engines"])),
         ("imports", true, packages(&["stranger"])),
         ("imports", false, packages(&["stock>seam", "engines>>sim", "cli>lab"])),
         ("floors", true, at(&[("lab/load", "engines"), ("runtime/engines", "")])),
+        ("floors", true, at(&[("lab/load", ">engines"), ("runtime/engines", "")])),
+        ("floors", false, at(&[("lab/load", ">testkit"), ("tests/testkit", "")])),
         ("floors", true, at(&[("services/stock", "load"), ("lab/load", "")])),
         ("floors", true, at(&[("base/sys", "seam"), ("runtime/seam", "")])),
         ("floors", true, at(&[("attic/old", "")])),
@@ -132,8 +137,6 @@ fn of_words() -> Vec<Example> {
 
 fn of_language() -> Vec<Example> {
     vec![
-        ("imports-shown", true, file("ARCHITECTURE.md", "no table\n")),
-        ("imports-shown", false, file("README.md", "no table\n")),
         ("retired", true, file(RS, concat!("// each ten", "ant\n"))),
         ("retired", true, file(RS, concat!("struct Cas", "terSlot;\n"))),
         ("retired", true, file("docs/a.md", concat!("read ane", "w\n"))),

@@ -2,10 +2,10 @@
 //!
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
 //!
-//! `cargo xtask tidy` calls the checks with the workspace as cargo reports it: members with their
-//! dependencies, normal and for tests. A crate without a row is a finding, so a new crate needs a
-//! decision. `FLOORS` holds the wall between `lab` and `runtime`, `CROSSING` the exceptions, and
-//! `table` prints the list that ARCHITECTURE.md must show word for word.
+//! ARCHITECTURE.md has the table, and `cargo xtask tidy` compares the workspace as cargo reports
+//! it: members with their dependencies. A crate without a row is a finding, so a new crate needs a
+//! decision. `FLOORS` holds the wall between `lab` and `runtime`, for tests too, and `CROSSING` the
+//! exceptions.
 
 use super::{Finding, Package, Tree};
 
@@ -26,61 +26,10 @@ const FLOORS: &[(&str, &str)] = &[
 /// Imports that cross a floor's bounds today, as `(member, imported)`. This list only shrinks.
 const CROSSING: &[(&str, &str)] = &[("grade", "tools")];
 
-/// A member, the members of ours that it may import, and those that only its tests may import. `*`
-/// stands for every member.
-const ALLOWED: &[(&str, &str, &str)] = &[
-    ("language", "", ""),
-    ("stats", "", ""),
-    ("clock", "", ""),
-    ("sys", "", ""),
-    ("wire", "stats", ""),
-    ("seam", "clock", ""),
-    ("memory", "seam sys stats", ""),
-    ("layers", "seam wire", "echo memory sim stats"),
-    ("engines", "language seam sys memory stats wire", "sim testkit"),
-    ("pacing", "engines memory seam sys", "stats testkit"),
-    ("sim", "seam stats", ""),
-    ("server", "engines language layers memory seam sys wire", "testkit"),
-    ("roundhouse", "engines layers memory seam server sim sys wire", "testkit"),
-    ("grid", "stats", ""),
-    ("index", "stats", ""),
-    ("ledger", "wire", "stats"),
-    ("cluster", "ledger", "stats testkit wire"),
-    ("stock", "seam wire memory index ledger stats", "sim"),
-    (
-        "market",
-        "cluster engines language ledger memory seam server stats stock sys wire",
-        "testkit",
-    ),
-    ("web", "seam wire memory layers", "sim stats"),
-    ("echo", "seam", "memory sim stats"),
-    ("game", "seam wire grid echo", "memory sim stats"),
-    ("media", "seam wire memory stats web", "sim"),
-    ("meter", "sys", ""),
-    ("load", "clock language wire sys meter stats", "testkit"),
-    ("lab", "language meter stats sys", ""),
-    ("peers", "lab", "testkit"),
-    ("document", "", ""),
-    ("pages", "document lab language meter stats", ""),
-    ("checkup", "document lab language load meter stats sys wire", "testkit"),
-    ("tune", "document lab stats sys", "language"),
-    ("grade", "checkup lab language meter stats sys tools wire", "testkit"),
-    ("museum", "document lab language meter peers memory index grid stats wire", ""),
-    (
-        "tools",
-        "seam wire sys memory stock web game media engines server roundhouse pacing grid load lab \
-         pages language meter stats",
-        "testkit",
-    ),
-    ("cli", "*", ""),
-    ("fuzz", "*", ""),
-    ("testkit", "engines seam sys", ""),
-    ("xtask", "", ""),
-];
-
-/// The page that shows the table, and the marks around it.
-const PAGE: &str = "ARCHITECTURE.md";
-const MARKS: [&str; 2] = ["<!-- imports -->\n", "<!-- /imports -->"];
+/// The page with the table, and the marks around it: an item `NAMES: IMPORTS` for all crates that
+/// import the same.
+const PAGE: &str = include_str!("../../../ARCHITECTURE.md");
+const MARKS: [&str; 2] = ["<!-- imports -->\n- ", "<!-- /imports -->"];
 
 /// Crates that bring an async runtime with them.
 const RUNTIMES: &[&str] = &[
@@ -108,72 +57,32 @@ const SANS_IO: &[&str] = &[
 /// The attribute at the top of each of them; the two lists are in `clippy.toml`.
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
-/// The table as a list of Markdown: one line for all crates that import the same.
-pub fn table() -> String {
-    let mut rows: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, may, _) in ALLOWED {
-        let what = match *may {
-            "" => "nothing of ours".to_owned(),
-            "*" => "all".to_owned(),
-            may => may.replace(' ', ", "),
-        };
-        match rows.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, names)) => names.push(name),
-            None => rows.push((what, vec![name])),
-        }
-    }
-    rows.iter().map(|(what, names)| wrapped(&format!("{}: {what}", names.join(", ")))).collect()
-}
-
-/// An item of a list of Markdown, folded to the columns that a line may have.
-fn wrapped(text: &str) -> String {
-    let (mut item, mut column) = ("-".to_owned(), 1);
-    for word in text.split(' ') {
-        if column + 1 + word.len() > 98 {
-            (item, column) = (item + "\n ", 1);
-        }
-        column += 1 + word.len();
-        item = format!("{item} {word}");
-    }
-    item + "\n"
-}
-
-/// Checks that `ARCHITECTURE.md` shows the current table.
-pub(super) fn shown(tree: &Tree) -> Vec<Finding> {
-    let Some(page) = tree.file(PAGE) else { return Vec::new() };
-    let [open, close] = MARKS;
-    let shown = page.text.split_once(open).and_then(|(_, rest)| rest.split_once(close));
-    if shown.is_some_and(|(shown, _)| shown == table()) {
-        return Vec::new();
-    }
-    let what =
-        "expected the import table between its marks: paste the output of `cargo xtask imports`";
-    vec![Finding::new(PAGE, 0, what.to_owned())]
+/// The members that a member may import; `None` without a row.
+fn allowed(name: &str) -> Option<Vec<&'static str>> {
+    let (_, rest) = PAGE.split_once(MARKS[0])?;
+    let (list, _) = rest.split_once(MARKS[1])?;
+    let mut rows = list.split("\n- ").filter_map(|row| row.split_once(':'));
+    let (_, imports) = rows.find(|(names, _)| names.split(", ").any(|it| it == name))?;
+    Some(imports.split(',').map(str::trim).collect())
 }
 
 /// Checks that members import only permitted members.
 pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
     of_packages(tree, |package| {
-        let Some((_, normal, dev)) = ALLOWED.iter().find(|(name, ..)| *name == package.name) else {
-            return vec![format!("expected a row for `{}` in xtask's import table", package.name)];
+        let Some(allowed) = allowed(&package.name) else {
+            return vec![format!("expected a row for `{}` in ARCHITECTURE.md", package.name)];
         };
-        let fits = |name: &str, allowed: &str| allowed.split(' ').any(|it| it == name || it == "*");
-        let wrong = package.depends.iter().filter(|depends| {
-            let name = depends.name.as_str();
-            depends.ours && !fits(name, normal) && !(depends.dev && fits(name, dev))
-        });
-        let what = wrong.map(|depends| {
-            let (own, name) = (&package.name, &depends.name);
-            let kind = if depends.dev { "test with" } else { "import" };
-            format!(
-                "`{own}` may not {kind} `{name}`: it may import {normal:?} and test with {dev:?}"
-            )
+        let fits = |name: &str| allowed.iter().any(|it| [name, "all"].contains(it));
+        let imports = package.depends.iter().filter(|it| it.ours && !it.dev);
+        let wrong = imports.filter(|it| !fits(&it.name));
+        let what = wrong.map(|it| {
+            format!("`{}` may not import `{}`: it may import {allowed:?}", package.name, it.name)
         });
         what.collect()
     })
 }
 
-/// Checks that no room imports from a floor that its own may not, tests aside.
+/// Checks that no room imports from a floor that its own may not. Tests of any may use `testkit`.
 pub(super) fn floors(tree: &Tree) -> Vec<Finding> {
     let floor = |dir: &str| dir.split('/').next().unwrap_or_default().to_owned();
     of_packages(tree, |package| {
@@ -184,7 +93,8 @@ pub(super) fn floors(tree: &Tree) -> Vec<Finding> {
                 package.dir
             )];
         };
-        let depends = package.depends.iter().filter(|it| it.ours && !it.dev);
+        let is_kit = |name: &str| name == "testkit";
+        let depends = package.depends.iter().filter(|it| it.ours && !(it.dev && is_kit(&it.name)));
         let others = depends.filter_map(|it| tree.packages.iter().find(|to| to.name == it.name));
         let wrong = others.filter(|other| {
             let pair = (package.name.as_str(), other.name.as_str());
