@@ -24,7 +24,9 @@ pub type Wanted<'a> = (&'a str, f64, f64);
 
 impl Room {
     fn start(&self, words: &str) -> Process {
-        Process::start(self.command(&["museum"]).args(words.split_whitespace()))
+        let mut command = self.command(&["museum"]);
+        command.args(words.split_whitespace()).env_remove("ROUNDHOUSE_MAPS");
+        Process::start(&mut command)
     }
 
     pub fn museum(&self, words: &str) -> Ended {
@@ -32,13 +34,20 @@ impl Room {
     }
 
     /// Runs an exhibit and returns what `--json` says.
-    fn visit(&self, words: &str) -> Value {
+    pub fn visit(&self, words: &str) -> Value {
         let Ended { out, err, .. } = self.museum(&format!("{words} --json")).success();
         println!("{err}");
         let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
         assert_eq!(found["schema"], "roundhouse.museum/3");
         assert_eq!(found["interrupted"], false);
         found
+    }
+
+    /// The rows of that kind in the raw file of an exhibit.
+    pub fn rows(&self, exhibit: &str, kind: &str) -> Vec<Value> {
+        let raw = self.text(&format!("museum-{exhibit}.jsonl"));
+        let rows = raw.lines().map(|it| serde_json::from_str::<Value>(it).expect("JSON lines"));
+        rows.filter(|row| row["row"] == kind).collect()
     }
 
     /// Visits until every wanted value is there.
@@ -100,16 +109,9 @@ fn has_apache() -> bool {
     found.is_ok()
 }
 
-/// Rows of the raw file of that kind: `web` are about a web server and its clients.
-fn raw_rows(room: &Room, exhibit: &str, kind: &str) -> Vec<Value> {
-    let raw = room.text(&format!("museum-{exhibit}.jsonl"));
-    let rows = raw.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    rows.filter(|row| row["row"] == kind).collect()
-}
-
-/// Rows about a web server and its clients.
+/// The rows about a web server and its clients.
 fn met(room: &Room, exhibit: &str) -> Vec<Value> {
-    raw_rows(room, exhibit, "web")
+    room.rows(exhibit, "web")
 }
 
 /// Requests that the servers of that name answered.
@@ -137,7 +139,7 @@ fn servers_that_join_and_a_client_without_descriptors_are_kept_apart() {
     assert!(holds("invalid"), "{}", found["findings"]);
     assert!(room.text("museum-three-servers.html").contains("one process"));
     if locust().is_some() {
-        let runs = raw_rows(&room, "three-servers", "locust");
+        let runs = room.rows("three-servers", "locust");
         // In a second on a busy machine its users may send nothing; their count is there.
         assert!(runs.iter().all(|row| row["run"]["requests"].is_u64()), "{runs:#?}");
         assert!(!runs.is_empty());

@@ -4,45 +4,35 @@
 //! paths, late ids, echoed packets), and page, table and raw data must agree.
 
 use serde_json::Value;
-use std::time::Duration;
-
-use testkit::Process;
 
 use crate::Room;
 
-/// Longer than any exhibit takes on a busy machine.
-const LONGEST: Duration = Duration::from_secs(240);
 /// Blocks of a quick look.
 const BLOCKS: usize = 6;
 
 /// A quick visit.
 struct Visit {
     document: Value,
-    page: String,
-    raw: Vec<Value>,
+    contests: Vec<Value>,
 }
 
 impl Visit {
     fn of(name: &str) -> Visit {
         let room = Room::shared();
-        let mut command = room.command(&["museum", name, "--quick", "--json"]);
-        let ended = Process::start(command.env_remove("ROUNDHOUSE_MAPS")).end(LONGEST).success();
-        let document: Value = serde_json::from_str(&ended.out).expect("one JSON document");
-        let lines = room.text(&format!("museum-{name}.jsonl"));
-        let raw = lines.lines().map(|it| serde_json::from_str(it).expect("JSON lines")).collect();
-        let visit = Visit { document, page: room.text(&format!("museum-{name}.html")), raw };
-        visit.is_whole(name);
+        let document = room.visit(&format!("{name} --quick"));
+        let visit = Visit { document, contests: room.rows(name, "contest") };
+        assert_eq!(room.rows(name, "museum")[0]["quick"], true, "{name}");
+        visit.is_whole(name, &room.text(&format!("museum-{name}.html")));
         visit
     }
 
     /// Checks for all exhibits.
-    fn is_whole(&self, name: &str) {
+    fn is_whole(&self, name: &str, page: &str) {
         assert_eq!(self.document["exhibit"], name);
-        assert_eq!(self.document["interrupted"], false);
         for want in ["Repeated as it was", "Without the flaw", "--quick", "other programs"] {
-            assert!(self.page.contains(want), "{name}: expected `{want}` in the page");
+            assert!(page.contains(want), "{name}: expected `{want}` in the page");
         }
-        assert!(self.page.len() < 4_000_000 && !self.page.contains("src=\"http"), "{name}");
+        assert!(page.len() < 4_000_000 && !page.contains("src=\"http"), "{name}");
         let findings = self.document["findings"].as_array().expect("findings");
         assert!(findings.len() >= 3 && findings.iter().all(|it| it["value"].is_number()));
         for side in ["flawed", "corrected"] {
@@ -51,9 +41,8 @@ impl Visit {
         }
         let headline = self.document["headline"].as_str().expect("a headline");
         assert!(!headline.contains("NaN") && !headline.contains("unknown"), "{name}: {headline}");
-        let contests: Vec<&Value> = self.raw.iter().filter(|it| it["row"] == "contest").collect();
-        assert!(!contests.is_empty() && self.raw[0]["quick"] == true, "{name}");
-        for contest in contests {
+        assert!(!self.contests.is_empty(), "{name}");
+        for contest in &self.contests {
             let what = &contest["what"];
             let all = contest["costs"].as_array().expect("costs");
             assert_eq!(all.len(), contest["arms"].as_array().expect("arms").len(), "{what}");
@@ -79,8 +68,8 @@ impl Visit {
     }
 
     fn arms(&self) -> Vec<String> {
-        let contests = self.raw.iter().filter(|it| it["row"] == "contest");
-        let names = contests.flat_map(|it| it["arms"].as_array().cloned().unwrap_or_default());
+        let names =
+            self.contests.iter().flat_map(|it| it["arms"].as_array().cloned().unwrap_or_default());
         names.filter_map(|it| it.as_str().map(String::from)).collect()
     }
 }

@@ -2,8 +2,10 @@
 //! request: every request that arrived before the server ended its output is answered, on
 //! connections that wait in the queue too.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,16 +13,45 @@ use std::time::{Duration, Instant};
 use stats::Rng;
 use sys::signal::Signal;
 
-use crate::arms::{Arm, PROCESSES_REUSEPORT};
-use crate::harness::{Folder, PATIENCE, Raise, Server, free_port, ms, soak};
+use crate::arms::{Arm, EPOLL, PREFORK, PROCESSES_REUSEPORT};
+use crate::harness::{Folder, PATIENCE, Plan, Raise, Server, free_port, ms, soak};
 use crate::market::{book, parse};
+use crate::web;
 
-/// A request and its reply.
-type Exchange = (&'static [u8], &'static [u8]);
+/// A request, and the end of its reply.
+#[derive(Clone, Copy)]
+struct Exchange<'a> {
+    request: &'a [u8],
+    /// The most bytes before that end.
+    head_max: usize,
+    end: &'a [u8],
+}
+
 /// Of the market.
-const SELL: Exchange = (b"sell 1 1\n", b"[sell] success\n");
+const SELL: Exchange<'_> =
+    Exchange { request: b"sell 1 1\n", head_max: 0, end: b"[sell] success\n" };
 /// Of the probe.
-const ECHO: Exchange = (b"echo here\n", b"= here\n");
+const ECHO: Exchange<'_> = Exchange { request: b"echo here\n", head_max: 0, end: b"= here\n" };
+
+impl Exchange<'_> {
+    /// Reads the reply: whether it says that it is the last one.
+    fn hear(&self, stream: &mut TcpStream) -> io::Result<bool> {
+        let (mut reply, mut piece) = (Vec::new(), [0; 1 << 16]);
+        while !reply.ends_with(self.end) {
+            // No byte of what follows the reply is taken: it says that the server drains.
+            let most = self.end.len().saturating_sub(reply.len()).clamp(1, piece.len());
+            let len = stream.read(&mut piece[..most])?;
+            if len == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            reply.extend_from_slice(&piece[..len]);
+            let fits = reply.len() <= self.head_max + self.end.len();
+            assert!(fits, "{}", reply[..reply.len().min(400)].escape_ascii());
+        }
+        let head = String::from_utf8_lossy(&reply[..reply.len() - self.end.len()]);
+        Ok(head.contains("\r\nConnection: close\r\n"))
+    }
+}
 
 /// The answered and the lost requests of a client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +71,7 @@ fn is_ended(stream: &TcpStream) -> bool {
 /// Asks on one connection until the server ends it, at most `most` times.
 fn converse(
     address: SocketAddr,
-    (request, wanted): Exchange,
+    exchange: Exchange<'_>,
     rng: &mut Rng,
     (most, over): (u32, &AtomicBool),
 ) -> io::Result<Count> {
@@ -52,14 +83,15 @@ fn converse(
         if over.load(Ordering::Relaxed) || is_ended(&stream) {
             break;
         }
-        stream.write_all(request)?;
+        stream.write_all(exchange.request)?;
         // The request arrived before the end of output if that is not here yet.
         let is_late = is_ended(&stream) && stream.peek(&mut [0]).is_ok_and(|len| len == 0);
-        let mut reply = vec![0; wanted.len()];
-        match stream.read_exact(&mut reply) {
-            Ok(()) => {
-                assert_eq!(reply, wanted);
+        match exchange.hear(&mut stream) {
+            Ok(is_last) => {
                 count.answered += 1;
+                if is_last {
+                    break;
+                }
             }
             Err(_) if is_late => break,
             Err(error) => {
@@ -78,7 +110,7 @@ fn converse(
 /// Conversations one after the other, until `over`.
 fn ask(
     address: SocketAddr,
-    exchange: Exchange,
+    exchange: Exchange<'_>,
     seed: u64,
     (most, over): (u32, &AtomicBool),
 ) -> Count {
@@ -117,7 +149,7 @@ impl Place<'_> {
 fn beside<T>(
     arm: &Arm,
     address: SocketAddr,
-    exchange: Exchange,
+    exchange: Exchange<'_>,
     change: impl FnOnce() -> T,
 ) -> (T, u64) {
     let over = AtomicBool::new(false);
@@ -215,4 +247,61 @@ fn overlapping_restarts_lose_no_request() {
         server
     });
     server.stop();
+}
+
+/// The memory that a server hands over, as an open file.
+fn state(server: &Server) -> File {
+    let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid)).expect("the server runs");
+    let is_state = |path: &PathBuf| {
+        let link = std::fs::read_link(path).unwrap_or_default();
+        link.to_string_lossy().contains("memfd:roundhouse-state")
+    };
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let path = paths.find(is_state).expect("a server that can be upgraded has its state in a file");
+    File::options().read(true).write(true).open(path).expect("we may do that to our own child")
+}
+
+/// The offset of the layout's hash, after the eight bytes that name the format.
+const LAYOUT: u64 = 8;
+
+/// A successor that cannot read the state changes nothing. Later ones lose no request, and every
+/// answer of any of them has its line in the log.
+#[test]
+fn a_state_of_another_layout_is_refused_and_later_successors_lose_no_line() {
+    // Each group of four bytes is its own number, so no piece can stand for another.
+    let great: Vec<u8> = (0..1_u32 << 16).flat_map(u32::to_le_bytes).collect();
+    let request = web::get("/great", "");
+    let exchange = Exchange { request: request.as_bytes(), head_max: 500, end: &great };
+    for arm in [&EPOLL, &PREFORK] {
+        let folder = Folder::new();
+        let root = web::site(&folder);
+        folder.file("site/great", &great);
+        let log = folder.path().join("access.log");
+        let path = log.to_str().expect("a temporary path is text");
+        let flags = [root.as_str(), "--upgradable", "--access-log", path];
+        let mut server = Plan::new(arm, "http").with(&flags).start();
+        let state = state(&server);
+        let mut hash = [0; 8];
+        state.read_exact_at(&mut hash, LAYOUT).expect("a header");
+        let ((), answered) = beside(arm, server.address, exchange, || {
+            state.write_all_at(&hash.map(|byte| !byte), LAYOUT).expect("our own child's memory");
+            let before = server.pid;
+            server.signal(Signal::USR2);
+            server.says("cannot take the journal over");
+            server.says("the successor did not become ready; this server continues");
+            std::thread::sleep(ms(100));
+            assert_eq!(server.pid, before);
+            state.write_all_at(&hash, LAYOUT).expect("our own child's memory");
+            for _ in 0..soak(2, 20) {
+                server.signal(Signal::USR2);
+                server.succeeded();
+                std::thread::sleep(ms(100));
+            }
+            assert_ne!(server.pid, before);
+        });
+        let said = server.stop().err;
+        assert!(said.contains("layout"), "what differs is said: {said}");
+        let lines = std::fs::read_to_string(&log).expect("the log").lines().count();
+        assert_eq!(lines as u64, answered, "{}", arm.flags);
+    }
 }

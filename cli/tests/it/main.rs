@@ -40,6 +40,7 @@ mod stock;
 mod storm;
 mod term;
 mod top;
+#[path = "../../../services/stock/tests/stock/transcript.rs"]
 mod transcript;
 mod unheard;
 mod vanished;
@@ -147,7 +148,7 @@ groups! { $
         websocket: certificates_are_renewed, lines_of_pages;
         web: rules, compressed;
         addresses: rights_are_given_up;
-        save: a_full_disk, a_read_only_directory, foreign_books, one_server_a_book;
+        save: a_full_disk, a_read_only_directory, one_server_a_book;
     }
 
     /// Tests of the administration where workers are processes.

@@ -1,7 +1,6 @@
 //! Trials of senders, as the museum starts them. The tests check counts, never speeds.
 
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use lab::machine::Placement;
@@ -27,12 +26,4 @@ fn a_trial_counts_every_packet_beside_busy_processes_too() {
     }
     let reading = tried("plain", (2, 5, 2_000), Company::default());
     assert_eq!((reading.sent, reading.heard, reading.calls), (10, 10, 20), "{reading:?}");
-}
-
-#[test]
-fn a_trial_that_is_impossible_is_refused_in_words() {
-    for (word, reason) in [("sender=mule", "expected a sender"), ("gap_us=no", "no number: `no`")] {
-        let refused = testkit::run(Command::new(BINARY).args(["senders", "rate", word]));
-        assert!(refused.code != Some(0) && refused.err.contains(reason), "{refused:?}");
-    }
 }

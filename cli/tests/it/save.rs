@@ -180,39 +180,6 @@ pub fn a_read_only_directory(arm: &Arm) {
     set_mode(0o755);
 }
 
-/// Books in common encodings and line ends, which a save keeps.
-pub fn foreign_books(arm: &Arm) {
-    let utf16 = |text: &str| {
-        let mut bytes = vec![0xff, 0xfe];
-        bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
-        bytes
-    };
-    // "주식" (stocks) in CP949.
-    let cp949 = b"# \xc1\xd6\xbd\xc4\r\n1 10 100\r\n\r\n2 20 200 // \xc1\xd6\r\n".to_vec();
-    let books = [
-        ("CRLF", b"1 10 100\r\n2 20 200\r\n".to_vec()),
-        ("no newline at the end", b"1 10 100\n\n2 20 200".to_vec()),
-        ("UTF-8 with a mark", b"\xef\xbb\xbf1 10 100\n2 20 200\n".to_vec()),
-        ("UTF-16", utf16("1 10 100\r\n2 20 200\r\n")),
-        ("CP949", cp949),
-    ];
-    for (name, bytes) in books {
-        let (_folder, data) = Folder::with("stock.txt", &bytes);
-        let server = arm.stock(&data).start();
-        assert_eq!(server.show(), "1 10 100\n2 20 200\n", "{name}");
-        assert_eq!(fs::read(&data).expect("the file"), bytes, "{name}");
-        assert_eq!(server.ask("buy 2 20"), "[buy] success", "{name}");
-        server.stop();
-        let saved = fs::read(&data).expect("the file");
-        let kept =
-            |bytes: &[u8]| bytes.iter().filter(|it| !b"20\0".contains(it)).copied().collect();
-        let (saved_text, text): (Vec<u8>, Vec<u8>) = (kept(&saved), kept(&bytes));
-        assert_eq!(saved_text, text, "{name}");
-        let is_wide = bytes.contains(&0);
-        assert_eq!(bytes.len() - saved.len(), if is_wide { 2 } else { 1 }, "{name}: 20 became 0");
-    }
-}
-
 /// A second server on the same book is refused with the first one's process id, also after a
 /// hand-over, and the book is free again afterwards.
 pub fn one_server_a_book(arm: &Arm) {

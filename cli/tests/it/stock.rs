@@ -2,26 +2,32 @@
 
 use std::path::Path;
 
+use sim::Golden;
+
 use crate::arms::Arm;
 use crate::harness::ms;
 use crate::market::book;
-use crate::transcript;
+use crate::transcript::{self, Transcript};
 
 /// Replays a transcript cut into pieces of `piece` bytes.
 #[track_caller]
 fn check_golden(arm: &Arm, path: &Path, piece: usize) {
-    let transcript = transcript::read(path);
-    let flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
-    let server = arm.book(&transcript.book).with(&flags).start();
+    let Transcript { settings, book, talk } = transcript::read(path);
+    let first = |value: &str| value.split(' ').next().unwrap_or_default().to_owned();
+    let flags = settings.iter().flat_map(|(name, value)| [format!("--{name}"), first(value)]);
+    let flags: Vec<String> = flags.collect();
+    let golden = Golden::parse(&talk).unwrap_or_else(|bad| panic!("{}: {bad}", path.display()));
+    let server =
+        arm.book(&book).with(&flags.iter().map(String::as_str).collect::<Vec<_>>()).start();
     let mut client = server.client();
-    for piece in transcript.sent.chunks(piece) {
+    for piece in golden.sent().chunks(piece) {
         client.send(piece);
     }
-    let wanted = transcript.expected.escape_ascii().to_string();
-    let heard = client.exact(transcript.expected.len());
+    let wanted = golden.expected();
+    let heard = client.exact(wanted.len());
     let what = format!("{} in pieces of {piece}", path.display());
-    assert_eq!(heard.escape_ascii().to_string(), wanted, "{what}");
-    if !transcript.closed {
+    assert_eq!(heard.escape_ascii().to_string(), wanted.escape_ascii().to_string(), "{what}");
+    if !talk.lines().any(|line| line == "= closed") {
         assert!(client.is_silent_for(ms(20)), "{what}: more than was expected");
         client.finish();
     }
@@ -29,9 +35,7 @@ fn check_golden(arm: &Arm, path: &Path, piece: usize) {
 }
 
 pub fn golden_sessions(arm: &Arm) {
-    let files = transcript::all();
-    assert!(files.len() >= 6, "expected at least six transcripts, found {}", files.len());
-    for path in &files {
+    for path in &transcript::all() {
         check_golden(arm, path, usize::MAX);
         check_golden(arm, path, 1);
     }

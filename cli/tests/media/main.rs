@@ -15,9 +15,8 @@ mod tap;
 
 use std::path::Path;
 
-use sound::samples;
 use stage::{Server, films, run, start};
-use testkit::{Ended, PATIENCE, has};
+use testkit::{Ended, PATIENCE};
 
 /// The frames that ffmpeg decodes from `input`: a line for each, with its track and its digest,
 /// sorted because tracks alternate by chance.
@@ -110,35 +109,4 @@ fn a_track_that_begins_later_by_its_edit_list_begins_later_for_a_player() {
     };
     let later = first("a") - first("v");
     assert!((1.4..1.6).contains(&later), "the sound begins {later} s later");
-}
-
-#[test]
-fn gstreamer_gets_the_bytes_of_the_file() {
-    let Some(folder) = films() else { return };
-    if !has("gst-launch-1.0") {
-        return;
-    }
-    let server = Server::start(folder, &[]);
-    let check = |film: &str, protocol: &str, pay: &str, want: Vec<u8>| {
-        let copy = folder.join(format!("{film}.{protocol}"));
-        let location = format!("location={}/{film}", server.url);
-        let sink = format!("location={}", copy.display());
-        let protocols = format!("protocols={protocol}");
-        let how = ["-q", "rtspsrc", &location, &protocols, "!", pay, "!", "filesink", &sink];
-        gst(&[], &how);
-        let got = std::fs::read(&copy).expect("a copy");
-        assert!(want == got, "{film} over {protocol}: {} of {} bytes", got.len(), want.len());
-    };
-    let film = std::fs::read(folder.join("film.ts")).expect("our own film");
-    // Samples travel in the byte order that the file does not have.
-    let mut disc = samples(folder, "disc.wav");
-    disc.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
-    std::thread::scope(|scope| {
-        let check = &check;
-        let again = film.clone();
-        scope.spawn(move || check("film.ts", "tcp", "rtpmp2tdepay", film));
-        scope.spawn(move || check("film.ts", "udp", "rtpmp2tdepay", again));
-        scope.spawn(move || check("disc.wav", "tcp", "rtpL16depay", disc));
-        scope.spawn(|| check("tone.wav", "udp", "rtppcmudepay", samples(folder, "tone.wav")));
-    });
 }

@@ -23,8 +23,8 @@ pub fn run(program: &str, args: &[&str]) -> Ended {
     testkit::run(Command::new(program).args(args)).success()
 }
 
-/// A folder with three seconds of each format, and the same sound as samples (`sound.raw`, 16 bits,
-/// 8 kHz); `None` without ffmpeg. The tone rises, so that all parts differ.
+/// A folder with three seconds of each format; `None` without ffmpeg. The tone rises, so that all
+/// parts differ.
 pub fn films() -> Option<&'static Path> {
     static FILMS: OnceLock<Option<Folder>> = OnceLock::new();
     let films = FILMS.get_or_init(|| {
@@ -54,7 +54,6 @@ pub fn films() -> Option<&'static Path> {
             ("mono.wav", "-map 1 -ar 44100"),
             ("studio.wav", "-map 1 -ac 2"),
             ("talk.ogg", "-map 1 -c:a libopus"),
-            ("sound.raw", "-map 1 -ar 8000 -f s16le"),
         ] {
             words.extend(how.split_whitespace().map(str::to_owned));
             words.extend(["-t".to_owned(), SECONDS.to_string(), format!("{folder_text}/{name}")]);

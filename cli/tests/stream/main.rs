@@ -54,33 +54,6 @@ fn listen(url: &str, more: &[&str]) -> Process {
 }
 
 #[test]
-fn a_group_hears_one_sender() {
-    let folder = Folder::new();
-    folder.file("a.wav", wave(2_000));
-    // A group of this test run's own.
-    let pid = std::process::id();
-    let group = format!("239.77.{}.{}:{}", pid >> 8 & 255, pid & 255, 20_000 + pid % 10_000 * 2);
-    let dir = folder.text_path();
-    let server = Server::start(&mut serve(&[dir, "--group", &group, "--loop"]));
-    let url = url(&server, "a.wav");
-    let here = ["--multicast", "--interface", "127.0.0.1"];
-    let listen = || begin(&[&["play", &url, "--json", "--for", "2s"], &here[..]].concat());
-    let hearings: Vec<Value> =
-        [listen(), listen()].into_iter().map(|it| heard(it, "a member")).collect();
-    let names: Vec<&Value> = hearings.iter().map(|it| &it["tracks"][0]["ssrc"]).collect();
-    assert_eq!(names[0], names[1], "one sender: {hearings:?}");
-    for hearing in &hearings {
-        // The second member heard at least the rest.
-        assert!(hearing["packets"].as_u64() > Some(20), "{hearing}");
-    }
-    // A server without groups refuses, and players try the next transport.
-    let server = Server::start(&mut serve(&[dir]));
-    let url = self::url(&server, "a.wav");
-    let refused = run(&[&["play", &url, "--json", "--for", "2s"], &here[..]].concat());
-    assert!(refused.code == Some(1) && refused.out.contains("461"), "{refused:?}");
-}
-
-#[test]
 fn many_receivers_are_a_load() {
     let folder = Folder::new();
     folder.file("a.wav", wave(3_000));

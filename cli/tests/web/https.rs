@@ -49,6 +49,21 @@ impl Site {
         self.serve(&[&["--tls-cert", &self.cert, "--tls-key", &self.key], more].concat())
     }
 
+    /// nginx with these servers, once it listens at the port of one.
+    pub fn nginx(&self, port: u16, servers: &str) -> Process {
+        let root = self.folder.path().display();
+        let config = format!(
+            "daemon off; master_process off; pid {root}/pid; error_log stderr; events {{}}\n\
+             http {{ access_log off; client_body_temp_path {root}/t1; proxy_temp_path {root}/t2;\n\
+             fastcgi_temp_path {root}/t3; uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;\n\
+             root {root}/www; {servers} }}"
+        );
+        let config = self.folder.file("nginx.conf", config).display().to_string();
+        let nginx = Process::start(Command::new("nginx").args(["-e", "stderr", "-c", &config]));
+        eventually("nginx listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        nginx
+    }
+
     /// Loads `path` of the server at a port by its name, and returns the report and the exit code.
     pub fn load(
         &self,
@@ -57,18 +72,22 @@ impl Site {
         path: &str,
         flags: &str,
     ) -> (Value, Option<i32>, String) {
-        let mut command = Command::new(EXE);
-        command.args(["load", &format!("https://{host}:{port}{path}"), "--json"]);
-        let ended = run(command.args(flags.split_whitespace()));
-        let report = serde_json::from_str(&ended.out).unwrap_or(Value::Null);
-        // A busy machine makes the times invalid (98), but not the replies.
-        let code = if ended.code == Some(98) { Some(0) } else { ended.code };
-        (report, code, ended.err)
+        load(&format!("https://{host}:{port}{path}"), flags)
     }
 
     pub fn trusted(&self, flags: &str) -> String {
         format!("--cacert {} {flags}", self.cert)
     }
+}
+
+/// Loads a target, and returns the report, the exit code and what was said.
+pub fn load(target: &str, flags: &str) -> (Value, Option<i32>, String) {
+    let mut command = Command::new(EXE);
+    let ended = run(command.args(["load", target, "--json"]).args(flags.split_whitespace()));
+    let report = serde_json::from_str(&ended.out).unwrap_or(Value::Null);
+    // A busy machine makes the times invalid (98), but not the replies.
+    let code = if ended.code == Some(98) { Some(0) } else { ended.code };
+    (report, code, ended.err)
 }
 
 /// Counted requests, over connections that are kept and that are renewed, of small and great pages.
@@ -106,18 +125,14 @@ fn nginx_is_loaded_over_tls() {
         return;
     }
     let (site, port) = (Site::new(), free_port());
-    let root = site.folder.path().display();
-    let config = format!(
-        "daemon off; master_process off; pid {root}/pid; error_log stderr; events {{}}\n\
-         http {{ access_log off; client_body_temp_path {root}/t1; proxy_temp_path {root}/t2;\n\
-         fastcgi_temp_path {root}/t3; uwsgi_temp_path {root}/t4; scgi_temp_path {root}/t5;\n\
-         server {{ listen 127.0.0.1:{port} ssl http2; root {root}/www;\n\
-         ssl_certificate {}; ssl_certificate_key {}; ssl_session_cache shared:a:1m; }} }}",
-        site.cert, site.key
+    let mut nginx = site.nginx(
+        port,
+        &format!(
+            "server {{ listen 127.0.0.1:{port} ssl http2;\n\
+             ssl_certificate {}; ssl_certificate_key {}; ssl_session_cache shared:a:1m; }}",
+            site.cert, site.key
+        ),
     );
-    let config = site.folder.file("nginx.conf", config).display().to_string();
-    let mut nginx = Process::start(Command::new("nginx").args(["-e", "stderr", "-c", &config]));
-    eventually("nginx listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
     check_loaded(&site, port);
     // It leaves with GOAWAY after a thousand requests.
     let flags = site.trusted("--http2 -n 3000 -c 2 --depth 8 --expect-length 10");

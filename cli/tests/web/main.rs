@@ -1,5 +1,5 @@
-//! The web server with foreign clients, generators and proxies, binaries that are replaced under
-//! load, and clients that are slow on purpose.
+//! The web server with foreign clients, generators and proxies, and clients that are slow on
+//! purpose.
 //!
 //! A test whose program is missing reports that. `ROUNDHOUSE_SOAK=1` makes the storms as long as
 //! `docs/web.md` says.
@@ -13,5 +13,3 @@ mod reach;
 mod server;
 mod site;
 mod slow;
-mod takeover;
-mod traffic;

@@ -90,8 +90,7 @@ fn a_sleep_is_rounded_to_ticks() {
     // Twenty gaps of 40 ms and of 30 ms; a busy machine makes both longer.
     let live = [("live-four-thirds", 1.15, 1.5), ("no-drift", 29.9, 33.0)];
     room.shows("rounded-sleep --quick", &[virtually, live].concat());
-    let raw = room.text("museum-rounded-sleep.jsonl");
-    let mut rows = raw.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut rows = room.rows("rounded-sleep", "waits").into_iter();
     let crowded = rows.find(|row| row["spinners"] == 50).expect("a row of waits");
     let waits = crowded["sessions"].as_array().expect("a list for each wait");
     let sessions = waits.iter().map(|wait| wait[1].as_array().map(Vec::len));

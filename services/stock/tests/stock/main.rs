@@ -8,3 +8,4 @@ mod model;
 mod report;
 mod snapshot;
 mod storm;
+mod transcript;
