@@ -35,7 +35,6 @@ pub mod rank;
 pub mod ready;
 pub mod resolve;
 pub mod rights;
-pub mod seccomp;
 pub mod select;
 pub mod sendfile;
 pub mod signal;

@@ -31,8 +31,10 @@ use enter::Enter;
 pub use flights::{Chunk, Load, OWN_LARGE, OWN_SMALL};
 use flights::{Message, Receiving, Sending, Slots, Spare};
 pub use port::{Port, PortGuard};
-pub use refusal::{Call, Refusal};
-pub use setup::{BadFlags, FLAGS, Feature, Flag, Flags, Setup};
+use refusal::Call;
+pub use refusal::Refusal;
+use setup::Issuers;
+pub use setup::Setup;
 use watch::Watching;
 
 /// A completion as delivered by the kernel; [`Uring::completion`] interprets it.
@@ -52,8 +54,6 @@ pub enum Acceptance {
 pub enum Receive {
     /// Into provided buffers, until cancelled (`IORING_RECV_MULTISHOT`, 6.0).
     Multishot,
-    /// Into one provided buffer.
-    Once,
     /// Into a buffer owned by this receive: [`OWN_SMALL`] bytes while it waits, or [`OWN_LARGE`] if
     /// input is known to be pending, because then the buffer comes back at once.
     Own,
@@ -142,16 +142,14 @@ enum Place {
 pub struct Uring {
     ring: IoUring,
     enter: Enter,
-    flags: Flags,
-    refused: Flags,
-    buffers: Option<BufferRing>,
+    buffers: BufferRing,
     spare: Spare,
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
     watches: Slots<Watching>,
     /// The buffer for the next peer's address while a one-shot accept is armed.
     caller: Option<Box<Caller>>,
-    /// A registered descriptor is only valid on its own thread.
+    /// The kernel takes submissions from one thread only.
     _thread: PhantomData<*const ()>,
 }
 
@@ -181,20 +179,16 @@ impl Uring {
     /// # Errors
     /// The component that refused it, the reason and the remedy: see [`Refusal`].
     pub fn new(setup: &Setup) -> Result<Uring, Refusal> {
-        let (ring, flags) = setup::build(setup)?;
-        let buffers = match setup.buffers {
-            0 => None,
-            count => Some(
-                BufferRing::new(&ring, BUFFER_GROUP, count, setup.buffer_len)
-                    .map_err(|error| Refusal::of(Call::Register, error))?,
-            ),
-        };
-        let (enter, flags) = Enter::new(&ring, flags);
+        Uring::made(setup, Issuers::One)
+    }
+
+    fn made(setup: &Setup, issuers: Issuers) -> Result<Uring, Refusal> {
+        let ring = setup::build(setup, issuers).map_err(|error| Refusal::of(Call::Setup, error))?;
+        let buffers = BufferRing::new(&ring, BUFFER_GROUP, setup.buffers, setup.buffer_len)
+            .map_err(|error| Refusal::of(Call::Register, error))?;
         let mut uring = Uring {
+            enter: Enter::new(&ring),
             ring,
-            enter,
-            flags,
-            refused: setup.flags.minus(flags),
             buffers,
             spare: Spare::new(),
             sends: Slots::new(),
@@ -211,16 +205,6 @@ impl Uring {
         Ok(uring)
     }
 
-    /// The flags in force.
-    pub fn flags(&self) -> Flags {
-        self.flags
-    }
-
-    /// The requested flags that this kernel lacks.
-    pub fn refused(&self) -> Flags {
-        self.refused
-    }
-
     /// Lets each wait, before it sleeps, ask the network card of its sockets for packets
     /// (`IORING_REGISTER_NAPI`, io_uring_register_napi(3)).
     ///
@@ -228,14 +212,6 @@ impl Uring {
     /// `EINVAL` before Linux 6.9.
     pub fn poll_busily(&self, microseconds: u32) -> io::Result<()> {
         enter::poll_busily(&self.ring, microseconds).map(drop)
-    }
-
-    /// Whether the kernel supports a feature.
-    ///
-    /// # Errors
-    /// The kernel does not tell.
-    pub fn can(&self, skill: Feature) -> Result<bool, Refusal> {
-        skill.is_there(&self.ring).map_err(|error| Refusal::of(Call::Register, error))
     }
 
     /// Accepts connections of a listener.
@@ -262,9 +238,6 @@ impl Uring {
     }
 
     /// Receives bytes. `waiting` says that input, or its end, is known to be pending.
-    ///
-    /// # Panics
-    /// If provided buffers are requested and the setup had none.
     #[inline]
     pub fn receive(
         &mut self,
@@ -274,17 +247,9 @@ impl Uring {
         waiting: bool,
     ) -> Armed {
         let fd = types::Fd(fd.as_raw_fd());
-        assert!(how == Receive::Own || self.buffers.is_some(), "a ring without buffers");
-        let poll_first = if self.flags.has(Flag::PollFirst) && !waiting { POLL_FIRST } else { 0 };
         match how {
             Receive::Multishot => {
                 let entry = opcode::RecvMulti::new(fd, BUFFER_GROUP).build();
-                self.arm(entry, tag(KIND_RECEIVE, token))
-            }
-            Receive::Once => {
-                let entry = opcode::Recv::new(fd, std::ptr::null_mut(), 0);
-                let entry = entry.buf_group(BUFFER_GROUP).ioprio(poll_first).build();
-                let entry = entry.flags(squeue::Flags::BUFFER_SELECT);
                 self.arm(entry, tag(KIND_RECEIVE, token))
             }
             Receive::Own => {
@@ -292,7 +257,8 @@ impl Uring {
                 let index = self.receives.put(Receiving { token, buffer });
                 let buffer = &mut self.receives.at(index).buffer;
                 let entry = opcode::Recv::new(fd, buffer.as_mut_ptr(), buffer.len() as u32);
-                let entry = entry.ioprio(poll_first).build();
+                // A receive that will have to wait is not tried first.
+                let entry = entry.ioprio(if waiting { 0 } else { POLL_FIRST }).build();
                 self.arm(entry, tag(KIND_RECEIVE_OWN, index.into()))
             }
         }
@@ -336,10 +302,7 @@ impl Uring {
     #[inline]
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
         match &filled.0 {
-            Place::Provided(id) => match &self.buffers {
-                Some(buffers) => buffers.pages().bytes(id),
-                None => &[],
-            },
+            Place::Provided(id) => self.buffers.pages().bytes(id),
             Place::Own(buffer, len) => &buffer[..*len],
         }
     }
@@ -348,11 +311,7 @@ impl Uring {
     #[inline]
     pub fn give_back(&mut self, filled: Filled) {
         match filled.0 {
-            Place::Provided(id) => {
-                if let Some(buffers) = &mut self.buffers {
-                    buffers.give_back(id);
-                }
-            }
+            Place::Provided(id) => self.buffers.give_back(id),
             Place::Own(buffer, _) => self.spare.put(buffer),
         }
     }
@@ -401,13 +360,13 @@ impl Uring {
     #[inline]
     fn received(&mut self, raw: &Raw) -> Received {
         let result = raw.result();
-        let buffer = cqueue::buffer_select(raw.flags()).zip(self.buffers.as_mut());
-        let buffer = buffer.map(|(index, all)| (all.taken(index, result.max(0) as u32), all));
+        let index = cqueue::buffer_select(raw.flags());
+        let buffer = index.map(|index| self.buffers.taken(index, result.max(0) as u32));
         match (result, buffer) {
-            (1.., Some((buffer, _))) => Received::Bytes(Filled(Place::Provided(buffer))),
+            (1.., Some(buffer)) => Received::Bytes(Filled(Place::Provided(buffer))),
             (_, buffer) => {
-                if let Some((buffer, all)) = buffer {
-                    all.give_back(buffer);
+                if let Some(buffer) = buffer {
+                    self.buffers.give_back(buffer);
                 }
                 nothing(result)
             }
@@ -509,7 +468,6 @@ impl Drop for Uring {
     fn drop(&mut self) {
         // Descriptors may still be queued to be closed.
         let _ = self.enter.call(&mut self.ring, 0, None);
-        self.enter.release(&self.ring);
         let patience = types::Timespec::new().sec(1);
         let cancelled =
             self.ring.submitter().register_sync_cancel(Some(patience), types::CancelBuilder::any());
@@ -519,9 +477,7 @@ impl Drop for Uring {
         };
         if !quiet {
             // The kernel may still write: leak the memory rather than free it.
-            if let Some(buffers) = &mut self.buffers {
-                buffers.leak();
-            }
+            self.buffers.leak();
             self.sends.leak();
             self.receives.leak();
             std::mem::forget(self.caller.take());

@@ -1,4 +1,4 @@
-//! Rings over real sockets: every way to receive and to accept, and every flag switched off.
+//! Rings over real sockets: every way to receive and to accept.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use sys::uring::{
-    Acceptance, Completion, FLAGS, Flag, Flags, Load, OWN_LARGE, OWN_SMALL, Receive, Received,
-    Refusal, Setup, Uring,
+    Acceptance, Completion, Load, OWN_LARGE, OWN_SMALL, Receive, Received, Setup, Uring,
 };
 
 /// The limit for a completion on a busy machine.
@@ -15,8 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TOKEN: u64 = 7;
 
 /// A ring, if this machine supports one. Must be made on the test's own thread.
-fn ring(setup: &Setup) -> Option<Uring> {
-    match Uring::new(setup) {
+fn ring() -> Option<Uring> {
+    match Uring::new(&Setup::default()) {
         Ok(ring) => Some(ring),
         Err(refusal) => {
             println!("skipped: {refusal}");
@@ -78,7 +77,7 @@ fn receive_all(ring: &mut Uring, fd: &TcpStream, how: Receive) -> (Vec<u8>, usiz
 /// A waiting connection holds a small buffer; one with much input gets a larger one.
 #[test]
 fn own_buffers_grow_where_input_is_there_already() {
-    let Some(mut ring) = ring(&Setup { buffers: 0, ..Setup::default() }) else { return };
+    let Some(mut ring) = ring() else { return };
     let (mut near, far) = pair();
     near.write_all(&[1; 4 * OWN_SMALL]).unwrap();
     near.shutdown(Shutdown::Write).unwrap();
@@ -90,8 +89,8 @@ fn own_buffers_grow_where_input_is_there_already() {
 
 #[test]
 fn a_receive_that_waits_can_be_cancelled() {
-    for how in [Receive::Multishot, Receive::Once, Receive::Own] {
-        let Some(mut ring) = ring(&Setup::default()) else { return };
+    for how in [Receive::Multishot, Receive::Own] {
+        let Some(mut ring) = ring() else { return };
         let (_near, far) = pair();
         let armed = ring.receive(far.as_fd(), TOKEN, how, false);
         ring.cancel(armed);
@@ -105,7 +104,7 @@ fn a_receive_that_waits_can_be_cancelled() {
 #[test]
 fn one_accept_tells_the_address_and_many_do_not() {
     for how in [Acceptance::Once, Acceptance::Multishot] {
-        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let Some(mut ring) = ring() else { return };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut batch = Vec::new();
         for round in 0..3 {
@@ -124,46 +123,15 @@ fn one_accept_tells_the_address_and_many_do_not() {
     }
 }
 
-/// With any flag switched off a ring works, and reports the flags in force and those refused.
 #[test]
-fn a_ring_works_without_each_flag() {
-    let mut wishes: Vec<Flags> = FLAGS.iter().map(|(flag, _)| Flags::ALL.without(*flag)).collect();
-    wishes.extend([
-        Flags::NONE,
-        Flags::ALL,
-        Flags::ALL.without(Flag::SingleIssuer).without(Flag::DeferTaskrun),
-        Flags::NONE.with(Flag::DeferTaskrun),
-    ]);
-    for flags in wishes {
-        let Some(mut ring) = ring(&Setup { flags, ..Setup::default() }) else { return };
-        assert_eq!(flags.minus(ring.flags()), ring.refused(), "{flags}");
-        assert_eq!(ring.flags().minus(flags), Flags::NONE, "{flags}");
-        if flags == Flags::NONE.with(Flag::DeferTaskrun) {
-            assert_eq!(ring.refused().words(), ["defer-taskrun"], "it needs single-issuer");
-        }
-        let (near, far) = pair();
-        let load = Load::One(sys::uring::Chunk::Owned(b"hello".to_vec()));
-        ring.send(near.as_fd(), TOKEN, load);
-        let said = next(&mut ring, &mut Vec::new());
-        assert!(matches!(said, Completion::Sent { result: Ok(5), .. }), "{flags}: {said:?}");
-        near.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(receive_all(&mut ring, &far, Receive::Multishot).0, b"hello", "{flags}");
-    }
-}
-
-/// A queue longer than the kernel's limit is shortened, or refused where that is switched off.
-#[test]
-fn clamp_shortens_a_queue() {
-    let long = Setup { entries: 1 << 20, ..Setup::default() };
-    if ring(&Setup::default()).is_none() {
-        return;
-    }
-    match Uring::new(&long) {
-        Ok(_) | Err(Refusal::Memlock(_) | Refusal::Memory) => {}
-        Err(other) => panic!("{other}"),
-    }
-    let flags = Flags::ALL.without(Flag::Clamp);
-    assert!(Uring::new(&Setup { flags, ..long }).is_err());
+fn bytes_come_into_provided_buffers() {
+    let Some(mut ring) = ring() else { return };
+    let (near, far) = pair();
+    ring.send(near.as_fd(), TOKEN, Load::One(sys::uring::Chunk::Owned(b"hello".to_vec())));
+    let said = next(&mut ring, &mut Vec::new());
+    assert!(matches!(said, Completion::Sent { result: Ok(5), .. }), "{said:?}");
+    near.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(receive_all(&mut ring, &far, Receive::Multishot).0, b"hello");
 }
 
 /// Writes until the connection stays full, and returns the number of bytes. The kernel moves bytes
@@ -184,7 +152,7 @@ fn fill(far: &mut TcpStream) -> usize {
 #[test]
 fn a_half_closed_peer_takes_output_when_it_reads() {
     for is_half_closed in [false, true] {
-        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let Some(mut ring) = ring() else { return };
         let (mut near, mut far) = pair();
         far.set_nonblocking(true).unwrap();
         if is_half_closed {
@@ -223,7 +191,7 @@ fn a_half_closed_peer_takes_output_when_it_reads() {
 #[test]
 fn a_wait_for_output_can_be_cancelled() {
     for is_half_closed in [false, true] {
-        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let Some(mut ring) = ring() else { return };
         let (near, mut far) = pair();
         far.set_nonblocking(true).unwrap();
         fill(&mut far);
@@ -247,7 +215,7 @@ fn a_send_to_a_half_closed_peer_waits_until_it_reads() {
     for (is_nonblocking, is_cancelled) in
         [(false, false), (true, false), (false, true), (true, true)]
     {
-        let Some(mut ring) = ring(&Setup::default()) else { return };
+        let Some(mut ring) = ring() else { return };
         let (mut near, far) = pair();
         far.set_nonblocking(is_nonblocking).unwrap();
         near.shutdown(Shutdown::Write).unwrap();

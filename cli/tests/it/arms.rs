@@ -63,34 +63,11 @@ pub const URING: Arm = Arm { flags: "--engine uring", ..LOOP };
 pub const PROCESSES_URING: Arm =
     Arm { flags: "--container processes --wait uring", workers: Some(2), ..LOOP };
 
-/// Rings whose connections have separate buffers.
-pub const URING_OWN: Arm = Arm { flags: "--engine uring --uring-recv own", ..LOOP };
-
-/// Rings that use calls instead of the ring wherever possible, without any of the flags.
-pub const URING_CALLS: Arm = Arm {
-    flags: "--engine uring --uring-flags=-all --uring-recv once --uring-send call \
-            --uring-accept poll --uring-close call",
-    ..LOOP
-};
-
 /// Four threads at one ring, of which two run.
 pub const PORT: Arm = Arm { flags: "--engine port", workers: Some(4), ..LOOP };
 
-/// Three threads at one ring, of which one runs. They use calls instead of the ring wherever
-/// possible.
-pub const PORT_CALLS: Arm = Arm {
-    flags: "--engine port --running 1 --uring-flags=-all --uring-recv own --uring-send call \
-            --uring-accept poll --uring-close call",
-    workers: Some(3),
-    ..LOOP
-};
-
-/// Children with a ring each, which queue for the next connection.
-pub const PROCESSES_URING_ONCE: Arm = Arm {
-    flags: "--container processes --wait uring --uring-accept once",
-    workers: Some(2),
-    ..LOOP
-};
+/// Three threads at one ring, of which one runs.
+pub const PORT_ONE: Arm = Arm { flags: "--engine port --running 1", workers: Some(3), ..LOOP };
 
 /// Two loops with a listener each.
 pub const THREADS_EPOLL: Arm =

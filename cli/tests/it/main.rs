@@ -262,15 +262,11 @@ mount! {
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing,
         office, stuck, disk;
     uring = URING: every, waits, crowd, loops, ring, hoard, private, hiring, office;
-    uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
-    uring_calls = URING_CALLS: rare, moves, calls, ring, private
-        | every, waits, crowd, loops, hoard;
     port = PORT: rare, moves, ring, private, aided
         | every, waits, crowd, loops, hoard;
-    port_calls = PORT_CALLS: rare, loops, calls, ring;
+    port_one = PORT_ONE: rare, loops, ring;
     processes_uring = PROCESSES_URING: rare, ring, processes, sharing
         | every, waits, crowd, loops;
-    processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;
     processes_reuseport = PROCESSES_REUSEPORT: rare, loops, calls, processes;
     threads_epoll = THREADS_EPOLL: rare, calls, private | every, waits, crowd, loops, hoard;
     processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, calls, processes, sharing;

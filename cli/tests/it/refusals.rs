@@ -63,10 +63,6 @@ fn points_that_cannot_be() {
     check_refused("--engine pool --accept pass", &["--accept handoff"]);
     check_refused("--engine pool --handoff 0", &["--handoff 0"]);
     check_refused("--engine epoll --handoff 4", &["accept handoff", "--handoff"]);
-    check_refused(
-        "--engine uring --accept handoff --uring-accept multi",
-        &["--uring-accept multi", "leave it out"],
-    );
 }
 
 #[test]

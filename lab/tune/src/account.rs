@@ -236,7 +236,7 @@ mod tests {
     fn found() -> Found {
         let choice = Candidate {
             server: "uring".to_string(),
-            settings: [("edge", "true"), ("uring-recv", "once"), ("workers", "4")]
+            settings: [("edge", "true"), ("policy", "damped"), ("workers", "4")]
                 .map(|(name, value)| (name.to_string(), value.to_string()))
                 .to_vec(),
         };
@@ -277,7 +277,7 @@ mod tests {
         };
         let want = "# Use uring.\n# Workload: a page\n\
             # Objective: p99 < 5ms at 1000 requests a second\n# Machine: two cores\n\
-            engine = \"uring\"\nedge = true\nuring-recv = \"once\"\nworkers = 4\n";
+            engine = \"uring\"\nedge = true\npolicy = \"damped\"\nworkers = 4\n";
         assert_eq!(settings(&found(), &about), want);
         let plan = plan(&found(), &about);
         assert!(plan.contains("preset = \"uring\"") && plan.contains("directives.workers = 4\n"));
@@ -287,7 +287,7 @@ mod tests {
     fn the_table_marks_the_choice_and_the_page_has_the_path() {
         let rows = table(&found()).rows;
         assert_eq!(rows[0][0..4], ["epoll", "99.9 50.0", "20.0 µs", "1"]);
-        assert_eq!(rows[1][0], "uring * edge=true uring-recv=once workers=4");
+        assert_eq!(rows[1][0], "uring * edge=true policy=damped workers=4");
         assert_eq!(rows[1][3], "0.80 [0.75 0.85]");
         let page = page(&found(), &About::default());
         assert_eq!((page.sections.len(), page.doubts.len()), (3, 0));

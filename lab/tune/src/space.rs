@@ -145,15 +145,7 @@ impl Space {
                 "reactor",
                 vec![loops(cores), helpers(4), choice("container", &["threads", "processes"])],
             ),
-            (
-                "uring",
-                vec![
-                    loops(cores),
-                    helpers(4),
-                    choice("uring-recv", &["ring", "once", "own"]),
-                    choice("uring-send", &["ring", "call"]),
-                ],
-            ),
+            ("uring", vec![loops(cores), helpers(4)]),
             ("port", vec![axis("threads", &[1, 2, 4, 8, 16, 32, 64], 2 * cores, requests)]),
             ("poll", vec![helpers(4)]),
             ("pool", vec![axis("workers", &crowd, 16, clients)]),

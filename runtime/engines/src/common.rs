@@ -8,6 +8,7 @@ use sys::eventfd::EventFd;
 
 use crate::accept::Listeners;
 use crate::admin::Renew;
+use crate::axes::{Accept, Wait};
 use crate::erased::ErasedService;
 use crate::extra::{Extra, ExtraWorkerEntry};
 use crate::fault::Fault;
@@ -108,6 +109,14 @@ impl Common<'_> {
     /// The maximum number of connections in the whole server, or in this process of a hybrid.
     pub fn sessions_max(&self) -> usize {
         (self.in_force().sessions_max().unwrap_or(usize::MAX) / self.parts).max(1)
+    }
+
+    /// Whether a ring polls its listener, and a call accepts: an accept of a ring names one listener,
+    /// and of several accepts on one listener the kernel completes the one armed first.
+    pub fn rings_poll(&self) -> bool {
+        let Shape { accept, wait, workers, .. } = *self.shape;
+        let is_shared = accept == Accept::Shared && workers > 1 && wait != Wait::Port;
+        is_shared || accept.has_acceptor() || self.listeners.addresses.len() > 1
     }
 
     /// The settings in force.

@@ -88,6 +88,7 @@ fn context<'a>(
         board,
         listener: listeners.of_worker(member.index),
         accept_source,
+        polls: common.rings_poll(),
         stop,
         bell,
         orders: extra.map(|extra| extra.orders),

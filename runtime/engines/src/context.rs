@@ -51,6 +51,8 @@ pub struct WorkerContext<'a> {
     pub listener: WorkerListener<'a>,
     /// The source of this worker's connections.
     pub accept_source: &'a dyn AcceptSource,
+    /// A ring polls and accepts by calls.
+    pub polls: bool,
     /// Readable from the moment the server leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.

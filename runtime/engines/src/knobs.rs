@@ -19,7 +19,6 @@ use crate::setting::{
     Kind, LiveSetting, SettingRow, Value, Word, none_at_zero, power_of_two, settings,
 };
 use crate::spare::Policy;
-use crate::tactics::{AcceptBy, CloseBy, RecvBy, SendBy, Tactics};
 
 settings! {
     /// How loops work.
@@ -113,24 +112,8 @@ settings! {
     }
     /// How the `io_uring` rings are set up.
     use ring: Setup = "io_uring" {
-        /// Setup flags to switch on (+) or off (-), such as -defer-taskrun,-no-sqarray; -all is
-        /// none. Flags that the kernel lacks are left out and reported when the server is ready
-        "uring-flags" flags: sys::uring::Flags, "LIST", takes_hyphens: true;
         /// Shared receive buffers of each ring, a power of two
         "uring-buffers" buffers: u16, "N", read: power_of_two;
-    }
-    /// How loops use the rings; each choice is a row of `cargo xtask bench uring`.
-    use tactics: Tactics = "io_uring" {
-        /// How to receive: ring (multishot into shared buffers), once (one receive at a time into
-        /// shared buffers), own (into the connection's own buffer)
-        "uring-recv" recv: RecvBy, "HOW";
-        /// How to send: ring (all sends of a turn at once), call (a send(2) each)
-        "uring-send" send: SendBy, "HOW";
-        /// How to accept: multi (one multishot accept), once (one accept at a time), poll (a poll,
-        /// and accept(2)) [default: multi; poll where workers share a listener]
-        "uring-accept" accept: Option<AcceptBy>, "HOW";
-        /// How to close: ring (with the next turn), call (close(2))
-        "uring-close" close: CloseBy, "HOW";
     }
 }
 

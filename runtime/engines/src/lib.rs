@@ -43,7 +43,6 @@ mod staff;
 pub mod status;
 pub mod stderr;
 mod supervise;
-mod tactics;
 mod wait;
 
 pub use address::Address;
@@ -65,4 +64,3 @@ pub use server::{Control, Host, NoStateStore, Report, Server, Started, StateStor
 pub use setting::{LiveSetting, SettingRow};
 pub use shape::{Shape, WORKERS_MAX};
 pub use staff::Staffing;
-pub use tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -7,7 +7,7 @@ use memory::{Board, Region};
 use seam::Service;
 use sys::eventfd::EventFd;
 use sys::signal;
-use sys::uring::Refusal;
+use sys::uring::{Port, Uring};
 
 use crate::accept::{Listeners, lent};
 use crate::admin::Admin;
@@ -24,7 +24,6 @@ use crate::handover::Epoch;
 use crate::server::{Host, Report, Server, Started, StateStore};
 use crate::shape::{SLOTS, Shape};
 use crate::supervise::{SIGNALS, supervise};
-use crate::tactics::{AcceptBy, Rings};
 use crate::wait;
 #[cfg(feature = "bypass")]
 use crate::wait::bypass::{Queues, check_bypass};
@@ -59,9 +58,7 @@ fn start(
 ) -> Result<Report, Fault> {
     crate::stderr::never_wait();
     check(service, host, shape)?;
-    let mut shape = shape.clone();
-    shape.knobs.tactics = shape.tactics();
-    let mut rings = probe(&shape)?;
+    probe(shape)?;
     if host.signals {
         // Workers inherit the blocked signals, so only the supervisor receives them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
@@ -69,14 +66,8 @@ fn start(
     let _ = sys::limits::raise_open_files(u64::MAX);
     let lent = lent_to(host)?;
     #[cfg(feature = "bypass")]
-    check_bypass(&shape, host, &lent).map_err(Fault::Refused)?;
-    let listeners = Listeners::open(&host.addresses, &shape, host.handover, lent)?;
-    if listeners.addresses.len() > 1 {
-        // An accept of a ring names one listener; a poll watches a set of them.
-        shape.knobs.tactics.accept = Some(AcceptBy::Poll);
-        rings = rings.map(|rings| Rings { tactics: shape.knobs.tactics, ..rings });
-    }
-    let shape = &shape;
+    check_bypass(shape, host, &lent).map_err(Fault::Refused)?;
+    let listeners = Listeners::open(&host.addresses, shape, host.handover, lent)?;
     // This takes rights that the next step gives up.
     #[cfg(feature = "bypass")]
     let queues = Queues::of(shape, &listeners.addresses)?;
@@ -105,7 +96,7 @@ fn start(
     };
     common.put_in_force(&shape.knobs);
     let (listening, also) = (listeners.addresses[0].clone(), listeners.addresses[1..].to_vec());
-    let started = Started { listening, also, rings };
+    let started = Started { listening, also };
     let mut announce = || ready(&started);
     if shape.container.is_processes() {
         let mut crew = Processes::new(&common).map_err(Fault::Wait)?;
@@ -169,24 +160,13 @@ fn check_governor(service: &dyn ErasedService, shape: &Shape) -> Result<(), Faul
     Ok(())
 }
 
-/// Checks before any worker starts whether the machine has the features that the shape needs.
-fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
-    match shape.wait {
-        Wait::Uring | Wait::Port => rings(shape).map(Some).map_err(Fault::Ring),
-        _ => Ok(None),
-    }
-}
-
-/// Finds the properties of a shape's rings, by making one.
-fn rings(shape: &Shape) -> Result<Rings, Refusal> {
-    let tactics = shape.knobs.tactics;
-    let (flags, refused) = if shape.wait == Wait::Port {
-        let port = tactics.port(&shape.knobs.ring)?;
-        let hub = port.hub();
-        (hub.flags(), hub.refused())
-    } else {
-        let ring = tactics.ring(&shape.knobs.ring)?;
-        (ring.flags(), ring.refused())
+/// Checks before any worker starts whether the machine has the rings that the shape needs.
+fn probe(shape: &Shape) -> Result<(), Fault> {
+    let ring = &shape.knobs.ring;
+    let made = match shape.wait {
+        Wait::Uring => Uring::new(ring).map(drop),
+        Wait::Port => Port::new(ring).map(drop),
+        _ => Ok(()),
     };
-    Ok(Rings { tactics, flags: flags.words(), refused: refused.words() })
+    made.map_err(Fault::Ring)
 }

@@ -13,7 +13,6 @@ use crate::extra::ExtraWorker;
 use crate::handover::Handover;
 use crate::parts::assets::Assets;
 use crate::status::Gauge;
-use crate::tactics::Rings;
 
 /// A server: a service with its state, and its host.
 pub struct Server<'a, S: Service> {
@@ -134,8 +133,6 @@ pub struct Started {
     pub listening: Address,
     /// Further addresses.
     pub also: Vec<Address>,
-    /// The settings of the rings in force, where there are rings.
-    pub rings: Option<Rings>,
 }
 
 impl Started {

@@ -24,8 +24,6 @@ pub struct SettingRow<T> {
     pub help: &'static str,
     /// Most users need it, so the short help shows it.
     pub is_common: bool,
-    /// Its value may begin with a hyphen.
-    pub takes_hyphens: bool,
     /// Reads its value.
     pub set: fn(&mut T, &str) -> Result<(), String>,
     /// Writes its value; `None`: it is unset.
@@ -54,19 +52,12 @@ pub struct Kind<T> {
     pub read: fn(&str, &RangeInclusive<u64>) -> Result<T, String>,
     /// Most users need it.
     pub is_common: bool,
-    /// It may begin with a hyphen.
-    pub takes_hyphens: bool,
 }
 
 impl<T: Value> Kind<T> {
     /// Any value of its type.
-    pub const USUAL: Kind<T> = Kind {
-        aliases: &[],
-        bounds: 0..=u64::MAX,
-        read: T::read,
-        is_common: false,
-        takes_hyphens: false,
-    };
+    pub const USUAL: Kind<T> =
+        Kind { aliases: &[], bounds: 0..=u64::MAX, read: T::read, is_common: false };
 }
 
 /// A value that a person writes and reads.
@@ -141,7 +132,6 @@ macro_rules! settings {
                     unit: $unit,
                     help: concat!($($help),+).trim_ascii_start(),
                     is_common: KIND.is_common,
-                    takes_hyphens: KIND.takes_hyphens,
                     set: |knobs, text| {
                         knobs.$group.$field = (KIND.read)(text, &KIND.bounds)?;
                         Ok(())

@@ -21,7 +21,6 @@ use crate::conflict::conflict;
 use crate::knobs::Knobs;
 use crate::presets::{PRESETS, WorkerCount};
 use crate::spare::Policy;
-use crate::tactics::{AcceptBy, Tactics};
 
 /// Slots that one binary may use: half of all, because during a hand-over two binaries serve.
 pub(crate) const SLOTS: usize = SHARDS_MAX / 2;
@@ -120,17 +119,6 @@ impl Shape {
         self.wait == Port || (is_loop && self.workers == 1)
     }
 
-    /// The tactics of the rings, with every open choice decided.
-    pub fn tactics(&self) -> Tactics {
-        // Connections from an acceptor are taken by calls.
-        let is_given = self.accept.has_acceptor();
-        let is_port = self.wait == Wait::Port;
-        let is_shared = self.accept == Accept::Shared && self.workers > 1 && !is_port;
-        let fitting = if is_shared || is_given { AcceptBy::Poll } else { AcceptBy::Multi };
-        let tactics = self.knobs.tactics;
-        Tactics { accept: Some(tactics.accept.unwrap_or(fitting)), ..tactics }
-    }
-
     /// Checks that the point is possible.
     ///
     /// # Errors
@@ -141,16 +129,6 @@ impl Shape {
         }
         self.check_workers()?;
         self.check_staff()?;
-        if self.wait == Wait::Uring
-            && self.accept.has_acceptor()
-            && let Some(by @ (AcceptBy::Multi | AcceptBy::Once)) = self.knobs.tactics.accept
-        {
-            return Err(Refused(format!(
-                "with accept {} an acceptor accepts, not the rings, found --uring-accept {by}: \
-                 leave it out",
-                self.accept
-            )));
-        }
         self.check_running()?;
         self.check_helpers()?;
         if self.knobs.loops.edge && self.wait != Wait::Epoll {

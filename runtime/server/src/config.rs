@@ -361,7 +361,7 @@ mod tests {
         #[arg(long, aliases = ["max-client", "maxSessions"])]
         max_connections: Option<usize>,
         #[arg(long, allow_hyphen_values = true)]
-        uring_flags: Option<String>,
+        engine_flags: Option<String>,
         #[arg(long)]
         verbose: bool,
         #[arg(long)]
@@ -409,7 +409,7 @@ mod tests {
             |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
         let text = "\u{feff}// \u{c11c}\u{bc84}\r\nengine = \"epoll\"\r\nMAX-CONNECTIONS = 200\r\n";
         check("b.txt", utf16(text), &[], &expected[..2]);
-        check("c.conf", "verbose = off\nuringFlags = \"-all\"", &[], &["--uring-flags=-all"]);
+        check("c.conf", "verbose = off\nengineFlags = \"-all\"", &[], &["--engine-flags=-all"]);
         check("d.txt", "", &[], &[]);
         let listed = ["--header=A: b", "--header=C: d"];
         check("d.toml", "header = ['A: b', 'C: d']", &[], &listed);
@@ -429,8 +429,9 @@ mod tests {
         let parsed = command.try_get_matches_from(["x", "serve", "--engine=a", "--config", "f"]);
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let Ok(Cli { task: Task::Serve(serve), .. }) = parsed else { panic!("expected a server") };
-        let Serve { engine, max_connections, uring_flags, verbose, header, hidden, config } = serve;
-        assert_eq!((engine.as_str(), max_connections, uring_flags), ("a", None, None));
+        let Serve { engine, max_connections, engine_flags, verbose, header, hidden, config } =
+            serve;
+        assert_eq!((engine.as_str(), max_connections, engine_flags), ("a", None, None));
         assert!(!verbose && header.is_empty() && !hidden && config._file.is_some());
     }
 

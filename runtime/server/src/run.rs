@@ -23,7 +23,7 @@ use ::layers::websocket::WebSocket;
 use anyhow::Result;
 use engines::{
     Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Refused,
-    Renew, Report, Rings, Server, Shape, Started, StateStore, Tactics, Wait,
+    Renew, Report, Server, Shape, Started, StateStore, Wait,
 };
 use memory::Region;
 use seam::Service;
@@ -274,7 +274,6 @@ fn announcement(
                 "spare_max": staffing.terms.spare_max,
             })
         }),
-        "rings": ready.rings.as_ref().map(rings_report),
         "admin": admin,
         "pid": std::process::id(),
     });
@@ -282,23 +281,6 @@ fn announcement(
         line[name] = (*value).into();
     }
     format!("{line}\n")
-}
-
-/// The settings of the rings for the line of JSON; flags that the kernel lacks are also printed
-/// (stderr).
-fn rings_report(rings: &Rings) -> serde_json::Value {
-    let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
-    if !refused.is_empty() {
-        language::info!("this kernel's io_uring lacks {}: serving without", refused.join(", "));
-    }
-    serde_json::json!({
-        "flags": flags,
-        "refused": refused,
-        "recv": recv.to_string(),
-        "send": send.to_string(),
-        "accept": accept.map(|how| how.to_string()),
-        "close": close.to_string(),
-    })
 }
 
 fn leave(report: &Report) -> ExitCode {

@@ -48,7 +48,7 @@ mod tests {
                 "http",
                 &["open http://{at}/", "nc {ip} {port}"],
                 &shape,
-                &Started { listening, also: Vec::new(), rings: None },
+                &Started { listening, also: Vec::new() },
             );
             assert!(text.contains(expected) && text.contains("epoll, 1 worker, pid"), "{text}");
             assert!(text.lines().all(|line| line.len() <= 80), "{text}");

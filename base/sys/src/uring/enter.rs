@@ -1,5 +1,4 @@
-//! `io_uring_enter(2)` called directly, because the crate does not keep a registered ring
-//! descriptor between calls.
+//! `io_uring_enter(2)` called directly, because a port enters without exclusive access to its ring.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -7,17 +6,15 @@ use std::time::Duration;
 
 use io_uring::{EnterFlags, IoUring};
 
-use super::setup::{Flag, Flags};
 use crate::call::check_long;
 
 /// The settings for entering a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Enter {
-    /// The ring's descriptor, or its index among this thread's registered ones.
+    /// The ring's descriptor.
     fd: i32,
     /// The flags of each enter.
     flags: EnterFlags,
-    registered: bool,
 }
 
 /// `struct io_uring_getevents_arg` (5.11).
@@ -36,40 +33,16 @@ struct Timespec {
     nanoseconds: i64,
 }
 
-/// `struct io_uring_rsrc_update`.
-#[repr(C)]
-struct Update {
-    offset: u32,
-    reserved: u32,
-    data: u64,
-}
-
-// The numbers of <linux/io_uring.h>.
-const REGISTER_RING_FDS: libc::c_ulong = 20;
-const UNREGISTER_RING_FDS: libc::c_ulong = 21;
+/// The number of <linux/io_uring.h>.
 const REGISTER_NAPI: libc::c_ulong = 27;
 
 impl Enter {
-    /// Registers the ring's descriptor with this thread, if requested; returns which of `flags` are
-    /// in force.
-    pub(super) fn new(ring: &IoUring, flags: Flags) -> (Enter, Flags) {
-        let mut enter =
-            Enter { fd: ring.as_raw_fd(), flags: EnterFlags::empty(), registered: false };
-        if flags.has(Flag::NoIowait) {
-            enter.flags |= EnterFlags::NO_IOWAIT;
-        }
-        if !flags.has(Flag::RegisteredFd) {
-            return (enter, flags);
-        }
-        let data = enter.fd.cast_unsigned().into();
-        let mut update = Update { offset: u32::MAX, reserved: 0, data };
-        if register(enter.fd, REGISTER_RING_FDS, &mut update).is_err() {
-            return (enter, flags.without(Flag::RegisteredFd));
-        }
-        enter.fd = update.offset.cast_signed();
-        enter.flags |= EnterFlags::REGISTERED_RING;
-        enter.registered = true;
-        (enter, flags)
+    /// A waiting worker does not count as waiting for a disk, which would raise the clock of an idle
+    /// core (`IORING_ENTER_NO_IOWAIT`, 6.15).
+    pub(super) fn new(ring: &IoUring) -> Enter {
+        let is_known = ring.params().is_feature_no_iowait();
+        let flags = if is_known { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
+        Enter { fd: ring.as_raw_fd(), flags }
     }
 
     /// Submits what is queued and waits for `want` completions, at most `timeout`.
@@ -107,8 +80,7 @@ impl Enter {
             }
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the descriptor is the ring's own, open or registered with this thread as long as
-        // this value lives; the arguments and what they point to outlive the call.
+        // SAFETY: the descriptor is the ring's own; the arguments and what they point to outlive the call.
         check_long(unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,
@@ -121,17 +93,6 @@ impl Enter {
             )
         })
         .map(|_| ())
-    }
-
-    /// Undoes the registration, which would keep the ring alive until the thread ends.
-    pub(super) fn release(&mut self, ring: &IoUring) {
-        if std::mem::take(&mut self.registered) {
-            let offset = self.fd.cast_unsigned();
-            let mut update = Update { offset, reserved: 0, data: 0 };
-            let _ = register(ring.as_raw_fd(), UNREGISTER_RING_FDS, &mut update);
-        }
-        self.fd = ring.as_raw_fd();
-        self.flags.remove(EnterFlags::REGISTERED_RING);
     }
 }
 
@@ -164,16 +125,6 @@ pub(super) fn poll_busily(ring: &IoUring, microseconds: u32) -> io::Result<u32> 
         libc::syscall(libc::SYS_io_uring_register, ring.as_raw_fd(), REGISTER_NAPI, napi, 1)
     })?;
     Ok(napi.microseconds)
-}
-
-/// `io_uring_register(2)` of one ring descriptor.
-fn register(fd: i32, what: libc::c_ulong, update: &mut Update) -> io::Result<()> {
-    // SAFETY: the kernel reads and writes one update, which outlives the call.
-    let done = check_long(unsafe {
-        libc::syscall(libc::SYS_io_uring_register, fd, what, std::ptr::from_mut(update), 1)
-    })?;
-    // The result is the number of descriptors processed.
-    if done == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EINVAL)) }
 }
 
 #[cfg(test)]

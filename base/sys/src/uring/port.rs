@@ -15,40 +15,35 @@ use std::time::Duration;
 
 use super::buffers::Pages;
 use super::enter::Enter;
-use super::setup::{Flag, Setup};
+use super::setup::{Issuers, Setup};
 use super::{Completion, Filled, Place, Refusal, Uring, harmless};
 
 /// A ring shared by threads.
 pub struct Port {
     hub: Mutex<Held>,
     enter: Enter,
-    pages: Option<Arc<Pages>>,
+    pages: Arc<Pages>,
 }
 
 /// A ring not tied to a thread.
 struct Held(Uring);
 
-// SAFETY: a ring is tied to a thread by the single-issuer flag and a registered descriptor, and
-// `Port::new` uses neither; the rest is memory and descriptors.
+// SAFETY: a ring is tied to a thread by the single-issuer flag, which `Port::new` does not use; the
+// rest is memory and descriptors.
 unsafe impl Send for Held {}
 
 /// The locked ring.
 pub struct PortGuard<'a>(MutexGuard<'a, Held>);
 
 impl Port {
-    /// Makes a ring as [`Uring::new`] does, without the flags that restrict it to one thread
-    /// ([`Flag::SingleIssuer`], [`Flag::DeferTaskrun`], [`Flag::RegisteredFd`]), and without
-    /// [`Flag::CoopTaskrun`], which would delay completions until a computing thread enters the
-    /// kernel.
+    /// Makes a ring as [`Uring::new`] does, but for several threads.
     ///
     /// # Errors
     /// As [`Uring::new`].
     pub fn new(setup: &Setup) -> Result<Port, Refusal> {
-        let alone = [Flag::SingleIssuer, Flag::DeferTaskrun, Flag::RegisteredFd];
-        let flags = alone.into_iter().fold(setup.flags, |flags, flag| flags.without(flag));
-        let uring = Uring::new(&Setup { flags, ..*setup })?;
+        let uring = Uring::made(setup, Issuers::Many)?;
         let enter = uring.enter;
-        let pages = uring.buffers.as_ref().map(|buffers| Arc::clone(buffers.pages()));
+        let pages = Arc::clone(uring.buffers.pages());
         Ok(Port { hub: Mutex::new(Held(uring)), enter, pages })
     }
 
@@ -61,10 +56,9 @@ impl Port {
     /// The bytes of a receive.
     #[inline]
     pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
-        match (&filled.0, &self.pages) {
-            (Place::Provided(id), Some(pages)) => pages.bytes(id),
-            (Place::Provided(_), None) => &[],
-            (Place::Own(buffer, len), _) => &buffer[..*len],
+        match &filled.0 {
+            Place::Provided(id) => self.pages.bytes(id),
+            Place::Own(buffer, len) => &buffer[..*len],
         }
     }
 

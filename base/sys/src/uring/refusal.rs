@@ -99,12 +99,6 @@ impl Refusal {
         Refusal::find(call, error, Facts::read())
     }
 
-    /// The kernel lacks a feature that the caller cannot do without.
-    #[must_use]
-    pub fn lacks(lacks: &'static str) -> Refusal {
-        Refusal::Kernel { lacks, release: Facts::read().release }
-    }
-
     fn find(call: Call, error: io::Error, facts: Facts) -> Refusal {
         let old = |lacks| Refusal::Kernel { lacks, release: facts.release.clone() };
         match error.raw_os_error() {
@@ -124,6 +118,7 @@ impl Refusal {
                 _ => Refusal::Memory,
             },
             Some(libc::EMFILE | libc::ENFILE) => Refusal::Descriptors,
+            Some(libc::EINVAL) if call == Call::Setup => old("deferred completions (6.1)"),
             Some(libc::EINVAL) if call == Call::Register => old("provided buffer rings (5.19)"),
             _ => Refusal::Other(call, error),
         }
@@ -218,6 +213,7 @@ mod tests {
         check(Call::Setup, libc::EMFILE, facts(), &["ulimit -n"]);
         let old = Facts { disabled: None, release: "5.4.0".to_owned(), ..facts() };
         check(Call::Setup, libc::ENOSYS, old.clone(), &["5.4.0", "lacks io_uring", "6.1"]);
+        check(Call::Setup, libc::EINVAL, old.clone(), &["deferred completions", "6.1"]);
         check(Call::Register, libc::EINVAL, old, &["buffer rings", "epoll"]);
         check(Call::Enter, libc::EFAULT, facts(), &["io_uring_enter", "os error 14"]);
     }
@@ -229,6 +225,5 @@ mod tests {
         let limits = "Max open files  1024  4096  files\nMax locked memory  65536  65536  bytes\n";
         assert_eq!(locked_memory(limits), Some(65536));
         assert_eq!(locked_memory("Max locked memory  unlimited  unlimited  bytes\n"), None);
-        assert!(matches!(Refusal::lacks("x"), Refusal::Kernel { lacks: "x", .. }));
     }
 }

@@ -5,7 +5,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sys::process::Pid;
-use sys::seccomp::{self, Rule};
 use testkit::procfs::{self, Family};
 use testkit::{Ended, Folder, PATIENCE, Process, ms};
 
@@ -25,7 +24,6 @@ pub struct Plan<'a> {
     before: Vec<String>,
     binary: PathBuf,
     /// Calls that a filter refuses.
-    rules: Vec<Rule>,
     /// The folder of the book, which lasts as long as the server.
     folder: Option<Folder>,
 }
@@ -33,9 +31,9 @@ pub struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// The service on the arm.
     pub fn new(arm: &'a Arm, service: &'static str) -> Plan<'a> {
-        let (args, before, rules, folder) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let (args, before, folder) = (Vec::new(), Vec::new(), None);
         let (workers, binary) = (arm.workers, BINARY.into());
-        Plan { arm, service, workers, args, before, binary, rules, folder }
+        Plan { arm, service, workers, args, before, binary, folder }
     }
 
     /// Further arguments.
@@ -65,11 +63,6 @@ impl<'a> Plan<'a> {
         self
     }
 
-    /// Runs under a filter that refuses these calls.
-    pub fn confined(self, rules: &[Rule]) -> Plan<'a> {
-        Plan { rules: rules.to_vec(), ..self }
-    }
-
     /// Runs another file instead of the built binary.
     pub fn binary(self, binary: &Path) -> Plan<'a> {
         Plan { binary: binary.to_owned(), ..self }
@@ -92,9 +85,6 @@ impl<'a> Plan<'a> {
         }
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        if !self.rules.is_empty() {
-            seccomp::confine(&mut command, &self.rules);
-        }
         command
     }
 

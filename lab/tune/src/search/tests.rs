@@ -64,10 +64,10 @@ fn the_cheapest_server_is_found_with_its_best_setting() {
         let own = if it.server == "uring" { 80.0 } else { 100.0 };
         let is = |name, value| it.settings.contains(&(String::from(name), String::from(value)));
         let loops = if is("workers", "4") { 0.9 } else { 1.0 };
-        (own * loops * if is("uring-recv", "once") { 0.9 } else { 1.0 }, 1.0)
+        (own * loops * if is("helpers", "0") { 0.9 } else { 1.0 }, 1.0)
     };
     let found = found(truth, 7);
-    assert_eq!(found.choice.to_string(), "uring uring-recv=once workers=4", "{found:#?}");
+    assert_eq!(found.choice.to_string(), "uring helpers=0 workers=4", "{found:#?}");
     assert_eq!((found.verdict, found.is_kept), (Advice::Cheaper, true));
     assert!(found.sentence.starts_with("Use uring") && found.sentence.contains("less CPU"));
     assert!(found.steps.iter().any(|it| it.text.contains("leads in place of")));

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use sys::uring::Flags;
-
 use super::*;
 
 #[test]
@@ -19,8 +17,6 @@ fn values_are_written_as_they_are_read() {
     check("on", true);
     check("17", 17_u16);
     check("17", Some(17_usize));
-    check("+all", Flags::ALL);
-    check("-no-sqarray", Flags::ALL.switched("-no-sqarray").expect("a flag"));
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::{Value, Word};
 use std::ops::RangeInclusive;
 use std::time::Duration;
-use sys::uring::Flags;
 use sys::xdp::DeviceName;
 use wire::conf::{flag_of, span};
 
@@ -63,18 +62,6 @@ impl Value for DeviceName {
 
     fn write(&self) -> Option<String> {
         Some(self.to_string())
-    }
-}
-
-impl Value for Flags {
-    fn read(text: &str, _: &RangeInclusive<u64>) -> Result<Flags, String> {
-        Flags::default().switched(text).map_err(|bad| bad.to_string())
-    }
-
-    fn write(&self) -> Option<String> {
-        let off = Flags::ALL.minus(*self).words();
-        let off: Vec<String> = off.iter().map(|word| format!("-{word}")).collect();
-        Some(if off.is_empty() { "+all".to_owned() } else { off.join(",") })
     }
 }
 

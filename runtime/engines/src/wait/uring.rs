@@ -4,8 +4,7 @@
 //! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot
 //! receive for each session brings bytes, in buffers that the kernel picks from a ring, so an idle
 //! session owns none. The output of a turn leaves in one send for each session, with the next
-//! enter. Descriptors are closed on the ring. Each of these can be done in another way
-//! ([`crate::Tactics`]), so that its worth can be measured.
+//! enter. Descriptors are closed on the ring.
 //!
 //! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
 //! a while. So only as many sessions use the ring as it has buffers for.
@@ -27,7 +26,7 @@ use std::time::Duration;
 use memory::{Phase, SlotState};
 use seam::SessionId;
 use sys::socket;
-use sys::uring::{Completion, Raw};
+use sys::uring::{Completion, Raw, Uring};
 
 use self::ring_loop::{Mover, Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
 use crate::context::WorkerContext;
@@ -47,24 +46,20 @@ pub struct Rings;
 impl Mechanism for Rings {
     fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
         // The thread that uses the ring makes it, after any fork.
-        let tactics = context.knobs.tactics;
-        let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
+        let ring = Uring::new(&context.knobs.ring).map_err(Fault::Ring)?;
         let busily = |microseconds| ring.poll_busily(microseconds);
         context.knobs.loops.poll_busily(busily).map_err(Fault::Wait)?;
         // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
         // workers want the same mode of a listener that they share; an acceptor sets the mode of
         // its own listener.
         if !context.accept_source.is_given() {
-            let waits = tactics.acceptance().is_some();
-            socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;
+            socket::set_nonblocking(context.listener, context.polls).map_err(Fault::Wait)?;
         }
-        let accepting = Accepting::new(tactics);
+        let accepting = Accepting::new(context.polls);
         helpers::with(context, |helpers| {
             let mover = Mover {
                 ring,
                 helpers,
-                tactics,
-                receive: tactics.receive(),
                 dirty: Vec::new(),
                 again: VecDeque::new(),
                 scratch: Vec::new(),
@@ -249,7 +244,7 @@ impl Mover<'_> {
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
         let Connection { x: Ops { flight, .. }, fd, .. } = connection;
-        match flight.change(reads, wants.close, self.receive) {
+        match flight.change(reads) {
             Some(ReceiveChange::Arm { how, waiting }) => {
                 let armed = self.ring.receive(fd.as_fd(), id.bits(), how, waiting);
                 flight.armed = Some(armed);

@@ -1,7 +1,7 @@
 //! Limits of the kernel and of this process, and the features of io_uring and AF_XDP.
 
 use super::{Check, Part, number, read};
-use sys::uring::{Feature, Flags, Setup, Uring};
+use sys::uring::{Setup, Uring};
 
 /// Descriptors that a race with idle connections needs.
 const FILES: u64 = 20_000;
@@ -86,33 +86,11 @@ fn network(part: &mut Part) {
 }
 
 fn uring(part: &mut Part) {
-    let ring = match Uring::new(&Setup::default()) {
-        Ok(ring) => ring,
+    match Uring::new(&Setup::default()) {
+        Ok(_) => part.good("ring", "can be made"),
         Err(why) => {
             let advice = "engines on io_uring cannot run here; the others can";
             part.note("ring", why.to_string(), advice);
-            return;
-        }
-    };
-    part.good("ring", "can be made");
-    let missing = Flags::ALL.minus(ring.flags());
-    match missing.words().is_empty() {
-        true => part.good("flags", ring.flags().to_string()),
-        false => part.note(
-            "flags",
-            format!("{}; missing: {missing}", ring.flags()),
-            "a newer kernel has the missing flags of io_uring; the engine does without them",
-        ),
-    }
-    let skills = [
-        (Feature::MultishotAccept, "multishot accept"),
-        (Feature::MultishotReceive, "multishot receive"),
-    ];
-    for (skill, what) in skills {
-        match ring.can(skill) {
-            Ok(true) => part.good(what, "there"),
-            Ok(false) => part.note(what, "missing", "a newer kernel has more of io_uring"),
-            Err(why) => part.note(what, format!("unknown: {why}"), ""),
         }
     }
 }

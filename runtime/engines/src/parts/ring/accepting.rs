@@ -14,7 +14,6 @@ use sys::uring::{Acceptance, Armed, Uring};
 use crate::context::WorkerContext;
 use crate::limits::ACCEPTS;
 use crate::parts::admission::{Admission, Attempt};
-use crate::tactics::Tactics;
 
 /// The token of the listener. Sessions have tokens below 2^60 and a generation of 1 or more; a
 /// token without a generation names no session.
@@ -47,8 +46,9 @@ pub struct Accepting {
 }
 
 impl Accepting {
-    pub fn new(tactics: Tactics) -> Accepting {
-        let how = tactics.acceptance();
+    /// The accept of a ring that polls, or else accepts.
+    pub fn new(polls: bool) -> Accepting {
+        let how = (!polls).then_some(Acceptance::Multishot);
         Accepting { how, waiting: VecDeque::new(), armed: None, stopping: false, allowed: 0 }
     }
 

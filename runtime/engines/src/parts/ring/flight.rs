@@ -49,19 +49,16 @@ impl Flight {
         }
     }
 
-    /// The change of the receive: `reads` if input is wanted, `is_over` if the session has ended.
+    /// The change of the receive: `reads` if input is wanted.
     #[inline]
-    pub fn change(&mut self, reads: bool, is_over: bool, usual: Receive) -> Option<ReceiveChange> {
+    pub fn change(&mut self, reads: bool) -> Option<ReceiveChange> {
         match self.armed {
             None if reads => {
-                let how = if self.own > 0 { Receive::Own } else { usual };
+                let how = if self.own > 0 { Receive::Own } else { Receive::Multishot };
                 self.own = self.own.saturating_sub(1);
                 Some(ReceiveChange::Arm { how, waiting: self.waiting })
             }
-            // One more buffer does no harm, so a receive of one buffer is stopped only to close.
-            Some(_) if !reads && (is_over || usual == Receive::Multishot) => {
-                self.stop().map(ReceiveChange::Stop)
-            }
+            Some(_) if !reads => self.stop().map(ReceiveChange::Stop),
             _ => None,
         }
     }

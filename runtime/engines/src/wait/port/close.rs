@@ -9,7 +9,6 @@ use seam::{Instant, SessionId};
 
 use super::completion_port::{Connection, lock};
 use super::thread::PortThread;
-use crate::tactics::CloseBy;
 
 impl PortThread<'_, '_> {
     /// Counts an opened session; returns whether the other sessions were already told of a drain,
@@ -55,10 +54,7 @@ impl PortThread<'_, '_> {
             context.slot().panics.add(u64::from(closed.is_err()));
         }
         let _ = port.table.close(id);
-        match port.tactics.close {
-            CloseBy::Ring => port.ring.hub().close(fd),
-            CloseBy::Call => drop(fd),
-        }
+        port.ring.hub().close(fd);
         self.count_closed();
     }
 

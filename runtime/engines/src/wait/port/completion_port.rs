@@ -29,7 +29,6 @@ use crate::parts::connection;
 use crate::parts::ring::accepting::Incoming;
 use crate::parts::ring::flight::Flight;
 use crate::shape::SLOTS;
-use crate::tactics::Tactics;
 
 /// A multishot accept may take connections beyond the limit, which are served when a successor
 /// takes over.
@@ -142,7 +141,6 @@ struct Sleeper {
 /// The state that all threads of a port share.
 pub struct CompletionPort {
     pub(super) ring: Port,
-    pub(super) tactics: Tactics,
     pub(super) table: SharedTable<Box<Strand>>,
     pub(super) scheduler: Mutex<Scheduler<WorkItem, Job>>,
     pub(super) leader: Mutex<LeaderState>,
@@ -163,22 +161,20 @@ impl CompletionPort {
     /// The kernel refuses the ring.
     pub(crate) fn new(common: &Common<'_>) -> Result<CompletionPort, Fault> {
         let (shape, knobs) = (common.shape, &common.shape.knobs);
-        let tactics = knobs.tactics;
-        let ring = tactics.port(&knobs.ring).map_err(Fault::Ring)?;
+        let ring = Port::new(&knobs.ring).map_err(Fault::Ring)?;
         // The ring does not wait on a non-blocking descriptor, and our own calls must not wait.
-        let waits = tactics.acceptance().is_some();
+        let polls = common.rings_poll();
         let listener = common.listeners.sockets[0].as_fd();
-        socket::set_nonblocking(listener, !waits).map_err(Fault::Wait)?;
+        socket::set_nonblocking(listener, polls).map_err(Fault::Wait)?;
         let slot = common.epoch.slot() + SLOTS - 1;
         let me = WorkerId::new(slot, common.epoch.generation() + 1);
         common.board.sit(me, process::this()).set_state(SlotState::Ready);
         let most = common.sessions_max();
         Ok(CompletionPort {
             ring,
-            tactics,
             table: SharedTable::new(slot, most + SPARE),
             scheduler: Mutex::new(Scheduler::new(shape.running())),
-            leader: Mutex::new(LeaderState::new(common.board, most, tactics)),
+            leader: Mutex::new(LeaderState::new(common.board, most, polls)),
             until: AtomicU64::new(0),
             stop_watched: OnceLock::new(),
             slot,

@@ -8,7 +8,6 @@ use crate::parts::admission::Admission;
 use crate::parts::deadlines::Deadlines;
 use crate::parts::ring::accepting::Accepting;
 use crate::parts::silence::SilenceBound;
-use crate::tactics::Tactics;
 
 /// The state of the leader, whichever thread leads.
 pub(super) struct LeaderState {
@@ -33,11 +32,11 @@ pub(super) struct LeaderState {
 }
 
 impl LeaderState {
-    pub fn new(board: &Board, sessions_max: usize, tactics: Tactics) -> LeaderState {
+    pub fn new(board: &Board, sessions_max: usize, polls: bool) -> LeaderState {
         LeaderState {
             deadlines: Deadlines::default(),
             admission: Admission::new(sessions_max),
-            accepting: Accepting::new(tactics),
+            accepting: Accepting::new(polls),
             inside: 0,
             next_tick: Some(Instant::ZERO),
             next_sweep: Instant::ZERO,

@@ -11,7 +11,6 @@ use crate::limits::PORT_FILE_BYTES;
 use crate::parts::connection::Sent;
 use crate::parts::ring::output::load;
 use crate::parts::transmit::CallMode;
-use crate::tactics::SendBy;
 
 impl PortThread<'_, '_> {
     /// Sends everything that waits, if nothing is in flight.
@@ -19,11 +18,6 @@ impl PortThread<'_, '_> {
         if connection.x.flight.sending || connection.conn.out().waiting() == 0 {
             return;
         }
-        if self.port.tactics.send == SendBy::Call && connection.conn.out().single().is_some() {
-            let cx = self.cx(id);
-            connection.send(self.context, &cx, CallMode::Nonblocking);
-        }
-        // The bytes that left may have made room for a file.
         if connection.conn.out().has_file() {
             return self.send_files(id, connection);
         }

@@ -144,9 +144,8 @@ impl PortThread<'_, '_> {
         let may_receive = connection.may_receive(self.context, self.now);
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
-        let usual = self.port.tactics.receive();
         let Connection { x: Ops { flight, .. }, fd, .. } = &mut *connection;
-        match flight.change(reads, wants.close, usual) {
+        match flight.change(reads) {
             Some(ReceiveChange::Arm { how, waiting }) => {
                 let armed = self.port.ring.hub().receive(fd.as_fd(), id.bits(), how, waiting);
                 flight.armed = Some(armed);

@@ -7,16 +7,12 @@ use seam::SessionId;
 
 use super::ring_loop::RingLoop;
 use crate::parts::connection::Overdue;
-use crate::tactics::CloseBy;
 
 impl RingLoop<'_> {
     /// Ends a session of which nothing is armed or in flight.
     pub(super) fn close(&mut self, id: SessionId) {
         if let Some(fd) = self.event_loop.close(id) {
-            match self.mover.tactics.close {
-                CloseBy::Ring => self.mover.ring.close(fd),
-                CloseBy::Call => drop(fd),
-            }
+            self.mover.ring.close(fd);
         }
     }
 

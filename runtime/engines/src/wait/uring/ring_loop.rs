@@ -3,13 +3,12 @@
 use std::collections::VecDeque;
 
 use seam::{Instant, SessionId};
-use sys::uring::{Receive, Uring};
+use sys::uring::Uring;
 
 use crate::helpers::Helpers;
 use crate::parts::event_loop::EventLoop;
 use crate::parts::ring::accepting::Accepting;
 use crate::parts::ring::flight::Flight;
-use crate::tactics::Tactics;
 
 /// The loop's record for each session.
 #[derive(Default)]
@@ -38,9 +37,6 @@ pub(super) struct RingLoop<'a> {
 pub(super) struct Mover<'a> {
     pub ring: Uring,
     pub helpers: &'a dyn Helpers,
-    pub tactics: Tactics,
-    /// The way of receiving bytes.
-    pub receive: Receive,
     /// Sessions that had an event in this turn.
     pub dirty: Vec<SessionId>,
     /// Sessions that have more of a file to send than a turn allows.

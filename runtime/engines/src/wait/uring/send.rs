@@ -1,6 +1,5 @@
-//! Output: one send at a time for each session, with all the output that waits. If a call is tried
-//! first, the ring sends the rest. Files always go by a call first, `sendfile(2)`: the ring could
-//! only splice them, which the kernel does in separate threads. When the peer takes no more of a
+//! Output: one send at a time for each session, with all the output that waits. Files go
+//! by a call first, `sendfile(2)`: the ring could only splice them, which the kernel does in separate threads. When the peer takes no more of a
 //! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
 //! the CPU for a file of 10 MiB.)
 
@@ -16,7 +15,6 @@ use crate::parts::connection::Sent;
 use crate::parts::event_loop::At;
 use crate::parts::ring::output::{land, load};
 use crate::parts::transmit::CallMode;
-use crate::tactics::SendBy;
 
 impl RingLoop<'_> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
@@ -59,10 +57,6 @@ impl Mover<'_> {
         if is_busy || connection.conn.out().waiting() == 0 {
             return;
         }
-        if self.tactics.send == SendBy::Call && connection.conn.out().single().is_some() {
-            connection.send(at.context, &at.cx, CallMode::Nonblocking);
-        }
-        // The bytes that left may have made room for a file.
         if connection.conn.out().has_file() && !self.send_files(at, is_long) {
             return;
         }
