@@ -5,15 +5,11 @@
 //! the old one, fsync the directory. A failed fsync is never retried: the kernel may have marked
 //! the lost pages clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC
 //! 2020), so the temporary file is removed and the error returned.
-//!
-//! A file with further names (hard links) is overwritten in place, because a rename would leave the
-//! old bytes under the other names. Its new content lies next to it until it is written, and
-//! [`recover`] completes what a crash has interrupted.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,42 +34,15 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             .map_err(|error| about(&path, "write", &error));
     }
     let temporary = beside(&path)?;
-    let has_links = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.nlink() > 1);
-    let target = if has_links { beside_as(&path, WHOLE)? } else { path.clone() };
     let placed = write_new(&temporary, &path, bytes).and_then(|()| {
-        fs::rename(&temporary, &target).map_err(|error| about(&target, "rename onto", &error))
+        fs::rename(&temporary, &path).map_err(|error| about(&path, "rename onto", &error))
     });
     if let Err(error) = placed {
         // If this fails too, the first error is still the one to report.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
-    sync_folder(&path)?;
-    if has_links { complete(&path, bytes) } else { Ok(()) }
-}
-
-/// The suffix of the new content of a file with several names, while it is written.
-const WHOLE: &str = "whole";
-
-/// Overwrites the file with its new content, which lies next to it, and removes that.
-fn complete(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let written = OpenOptions::new().write(true).truncate(true).open(path).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let whole = beside_as(path, WHOLE)?;
-    written.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!(
-                "could not write {}: {error}; its content is in {}",
-                path.display(),
-                whole.display()
-            ),
-        )
-    })?;
-    fs::remove_file(&whole).map_err(|error| about(&whole, "remove", &error))?;
-    sync_folder(path)
+    sync_folder(&path)
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
@@ -93,38 +62,22 @@ pub fn probe(path: &Path) -> io::Result<()> {
     fs::remove_file(&temporary).map_err(|error| about(&temporary, "remove", &error))
 }
 
-/// The result of [`recover`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Unfinished new files that were removed.
-    pub removed: usize,
-    /// The file was overwritten with the content that lay next to it.
-    pub completed: bool,
-}
-
-/// Completes or removes what a process that was killed in [`replace`] has left next to the file. No
-/// other process may be replacing it.
+/// Removes what processes that were killed in [`replace`] have left next to the file, and returns
+/// how many files. No other process may be replacing it.
 ///
 /// # Errors
-/// Those of reading the directory, writing and removing, with the path concerned.
-pub fn recover(path: &Path) -> io::Result<Recovered> {
+/// Those of reading the directory and removing, with the path concerned.
+pub fn recover(path: &Path) -> io::Result<usize> {
     let path = &fs::canonicalize(path).map_err(|error| about(path, "resolve", &error))?;
-    let mut recovered = Recovered::default();
-    let whole = beside_as(path, WHOLE)?;
-    if fs::symlink_metadata(&whole).is_ok_and(|meta| meta.is_file()) {
-        let bytes = fs::read(&whole).map_err(|error| about(&whole, "read", &error))?;
-        complete(path, &bytes)?;
-        recovered.completed = true;
-    }
-    let folder = folder(path);
+    let (folder, mut removed) = (folder(path), 0);
     for entry in fs::read_dir(folder).map_err(|error| about(folder, "read", &error))?.flatten() {
         if is_left_over(path, &entry.file_name()) {
             let left = entry.path();
             fs::remove_file(&left).map_err(|error| about(&left, "remove", &error))?;
-            recovered.removed += 1;
+            removed += 1;
         }
     }
-    Ok(recovered)
+    Ok(removed)
 }
 
 /// Whether `name` is one that [`beside`] makes for `path`.
@@ -247,36 +200,20 @@ mod tests {
     }
 
     #[test]
-    fn hard_links_stay_one_file() {
+    fn what_a_crash_leaves_is_removed() {
         let folder = tempdir().unwrap();
-        let (path, other) = (folder.path().join("stock.txt"), folder.path().join("other"));
-        fs::write(&path, "a longer old content").unwrap();
-        fs::hard_link(&path, &other).unwrap();
-        replace(&path, b"new").unwrap();
-        assert_eq!(
-            (fs::read(&path).unwrap(), fs::read(&other).unwrap()),
-            (b"new".into(), b"new".into())
-        );
-        assert_eq!(names(&folder), ["other", "stock.txt"]);
-    }
-
-    #[test]
-    fn what_a_crash_leaves_is_completed_or_removed() {
-        let folder = tempdir().unwrap();
-        let (path, other) = (folder.path().join("stock.txt"), folder.path().join("other"));
-        fs::write(&path, "torn").unwrap();
-        fs::hard_link(&path, &other).unwrap();
-        for name in [".stock.txt.whole", ".stock.txt.12-0.new", ".stock.txt.7-33.new"] {
-            fs::write(folder.path().join(name), "whole").unwrap();
+        let path = folder.path().join("stock.txt");
+        fs::write(&path, "whole").unwrap();
+        for name in [".stock.txt.12-0.new", ".stock.txt.7-33.new"] {
+            fs::write(folder.path().join(name), "torn").unwrap();
         }
         let kept = [".stock.txt.1-a.new", ".stock.txt.12.new", ".x.stock.txt.1-1.new", ".x.whole"];
         for name in kept {
             fs::write(folder.path().join(name), "of others").unwrap();
         }
-        assert_eq!(recover(&path).unwrap(), Recovered { removed: 2, completed: true });
-        assert_eq!(fs::read(&other).unwrap(), b"whole");
-        assert_eq!(names(&folder), [&kept[..], &["other", "stock.txt"]].concat());
-        assert_eq!(recover(&path).unwrap(), Recovered::default());
+        assert_eq!(recover(&path).unwrap(), 2);
+        assert_eq!(names(&folder), [&kept[..], &["stock.txt"]].concat());
+        assert_eq!(recover(&path).unwrap(), 0);
     }
 
     #[test]

@@ -195,16 +195,6 @@ impl Udp {
         Ok(words[8])
     }
 
-    /// Allows a departure time on each datagram ([`Filling::leave_at`], `SO_TXTIME`). Success does
-    /// not prove that times are kept: without the queues `fq` or `etf` they are ignored.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` before Linux 4.19.
-    pub fn set_txtime(&self) -> io::Result<()> {
-        let value = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
-        set_option(&self.fd, libc::SOL_SOCKET, libc::SO_TXTIME, &value)
-    }
-
     /// Sends one datagram to `address`. With `more` it waits for the data of further calls.
     ///
     /// # Errors

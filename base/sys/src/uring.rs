@@ -19,12 +19,10 @@ mod watch;
 
 use std::io;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
-use socket2::{SockAddr, SockAddrStorage};
 
 use buffers::{BufferId, BufferRing};
 use enter::Enter;
@@ -43,9 +41,9 @@ pub type Raw = cqueue::Entry;
 /// The way of accepting connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
-    /// One after another until cancelled (`IORING_ACCEPT_MULTISHOT`, 5.19), without addresses.
+    /// One after another until cancelled (`IORING_ACCEPT_MULTISHOT`, 5.19).
     Multishot,
-    /// One, with its address. Only one of these may be armed at a time.
+    /// One.
     Once,
 }
 
@@ -70,8 +68,8 @@ pub enum Completion {
     Accepted {
         /// The token it was armed with.
         token: u64,
-        /// The connection, and the peer's address if known.
-        result: io::Result<(OwnedFd, Option<SocketAddr>)>,
+        /// The connection.
+        result: io::Result<OwnedFd>,
         /// Whether the operation continues.
         more: bool,
     },
@@ -147,15 +145,8 @@ pub struct Uring {
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
     watches: Slots<Watching>,
-    /// The buffer for the next peer's address while a one-shot accept is armed.
-    caller: Option<Box<Caller>>,
     /// The kernel takes submissions from one thread only.
     _thread: PhantomData<*const ()>,
-}
-
-struct Caller {
-    address: SockAddrStorage,
-    len: libc::socklen_t,
 }
 
 const KIND_SHIFT: u32 = 60;
@@ -164,9 +155,8 @@ const KIND_RECEIVE: u64 = 2;
 const KIND_SEND: u64 = 3;
 const KIND_READY: u64 = 4;
 const KIND_QUIET: u64 = 5;
-const KIND_ACCEPT_ONCE: u64 = 6;
-const KIND_RECEIVE_OWN: u64 = 7;
-const KIND_WRITABLE: u64 = 8;
+const KIND_RECEIVE_OWN: u64 = 6;
+const KIND_WRITABLE: u64 = 7;
 /// The largest token: the top four bits belong to the ring.
 pub const TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const BUFFER_GROUP: u16 = 0;
@@ -194,7 +184,6 @@ impl Uring {
             sends: Slots::new(),
             receives: Slots::new(),
             watches: Slots::new(),
-            caller: None,
             _thread: PhantomData,
         };
         // A filter may allow making the ring but not entering it.
@@ -215,26 +204,16 @@ impl Uring {
     }
 
     /// Accepts connections of a listener.
-    ///
-    /// # Panics
-    /// If a second [`Acceptance::Once`] is armed before the first has ended.
     pub fn accept(&mut self, listener: BorrowedFd<'_>, token: u64, how: Acceptance) -> Armed {
         let fd = types::Fd(listener.as_raw_fd());
-        let (kind, entry) = match how {
-            Acceptance::Multishot => {
-                (KIND_ACCEPT, opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build())
-            }
+        let entry = match how {
+            Acceptance::Multishot => opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build(),
             Acceptance::Once => {
-                assert!(self.caller.is_none(), "one one-shot accept at a time");
-                let address = SockAddrStorage::zeroed();
-                let len = address.size_of();
-                let caller = self.caller.insert(Box::new(Caller { address, len }));
-                let address = (&raw mut caller.address).cast();
-                let entry = opcode::Accept::new(fd, address, &raw mut caller.len);
-                (KIND_ACCEPT_ONCE, entry.flags(libc::SOCK_CLOEXEC).build())
+                let nowhere = (std::ptr::null_mut(), std::ptr::null_mut());
+                opcode::Accept::new(fd, nowhere.0, nowhere.1).flags(libc::SOCK_CLOEXEC).build()
             }
         };
-        self.arm(entry, tag(kind, token))
+        self.arm(entry, tag(KIND_ACCEPT, token))
     }
 
     /// Receives bytes. `waiting` says that input, or its end, is known to be pending.
@@ -342,15 +321,7 @@ impl Uring {
             }
             KIND_RECEIVE_OWN => self.received_own(token as u32, raw),
             KIND_SEND => self.landed(token as u32, raw.result()),
-            KIND_ACCEPT => {
-                let result = accepted(raw.result()).map(|fd| (fd, None));
-                Completion::Accepted { token, result, more }
-            }
-            KIND_ACCEPT_ONCE => {
-                let caller = self.caller.take().expect("an accept completes once");
-                let result = accepted(raw.result()).map(|fd| (fd, caller.address()));
-                Completion::Accepted { token, result, more }
-            }
+            KIND_ACCEPT => Completion::Accepted { token, result: accepted(raw.result()), more },
             KIND_READY => Completion::Ready { token, more },
             KIND_WRITABLE => self.writable(token as u32, raw),
             _ => Completion::Quiet,
@@ -444,8 +415,8 @@ impl Uring {
     #[inline]
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // SAFETY: what the entry points to is owned by this ring (sends, receives, buffers, the
-            // caller) and lives until its completion; descriptors are checked by the kernel.
+            // SAFETY: what the entry points to is owned by this ring (sends, receives,
+            // buffers) and lives until its completion; descriptors are checked by the kernel.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
@@ -453,14 +424,6 @@ impl Uring {
             // next round continues.
             let _ = self.enter.call(&mut self.ring, 0, None);
         }
-    }
-}
-
-impl Caller {
-    fn address(self) -> Option<SocketAddr> {
-        // SAFETY: the kernel has written an address of this length, or nothing at all, and zeroes
-        // are an address of no family.
-        unsafe { SockAddr::new(self.address, self.len) }.as_socket()
     }
 }
 
@@ -480,7 +443,6 @@ impl Drop for Uring {
             self.buffers.leak();
             self.sends.leak();
             self.receives.leak();
-            std::mem::forget(self.caller.take());
         }
     }
 }

@@ -102,7 +102,7 @@ fn a_receive_that_waits_can_be_cancelled() {
 }
 
 #[test]
-fn one_accept_tells_the_address_and_many_do_not() {
+fn one_accept_brings_one_connection_or_all() {
     for how in [Acceptance::Once, Acceptance::Multishot] {
         let Some(mut ring) = ring() else { return };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -111,14 +111,12 @@ fn one_accept_tells_the_address_and_many_do_not() {
             if how == Acceptance::Once || round == 0 {
                 ring.accept(listener.as_fd(), TOKEN, how);
             }
-            let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let _near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let said = next(&mut ring, &mut batch);
-            let Completion::Accepted { result: Ok((_fd, peer)), more, .. } = said else {
+            let Completion::Accepted { result: Ok(_fd), more, .. } = said else {
                 panic!("{how:?}: {said:?}");
             };
             assert_eq!(more, how == Acceptance::Multishot);
-            let told = (how == Acceptance::Once).then(|| near.local_addr().unwrap());
-            assert_eq!(peer, told);
         }
     }
 }

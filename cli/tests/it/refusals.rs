@@ -61,8 +61,6 @@ fn points_that_cannot_be() {
     check_refused("--engine fork --max-connections 5000", &["2046", "5000"]);
     check_refused("--engine prefork --accept handoff", &["--accept pass"]);
     check_refused("--engine pool --accept pass", &["--accept handoff"]);
-    check_refused("--engine pool --handoff 0", &["--handoff 0"]);
-    check_refused("--engine epoll --handoff 4", &["accept handoff", "--handoff"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub use rank::RankArgs;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use pacing::{Sender, Works, probe, probe_txtime};
+use pacing::{Sender, Works, probe};
 use pages::terminal::{annotated, folded};
 use serde_json::json;
 use stats::words::time;
@@ -56,12 +56,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn shown(is_json: bool) {
     let found: Vec<(Sender, Result<Works, String>)> =
         Sender::all().map(|sender| (sender, probe(sender))).collect();
-    let txtime = probe_txtime();
     if is_json {
         let rows: Vec<_> = found.iter().map(|(sender, found)| described(*sender, found)).collect();
-        println!("{:#}", json!({ "senders": rows, "txtime": txtime.err() }));
+        println!("{:#}", json!({ "senders": rows }));
     } else {
-        print!("{}", table(&found, &txtime));
+        print!("{}", table(&found));
     }
 }
 
@@ -79,7 +78,7 @@ fn described(sender: Sender, found: &Result<Works, String>) -> serde_json::Value
     })
 }
 
-fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>) -> String {
+fn table(found: &[(Sender, Result<Works, String>)]) -> String {
     let mut notes = String::new();
     let rows = found.iter().map(|(sender, found)| {
         let (here, late, calls) = match found {
@@ -98,10 +97,6 @@ fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>)
             notes += &format!("Not on this machine: {sender} ({why})\n");
         }
     }
-    notes += &match txtime {
-        Ok(()) => "txtime: this machine's queue delays datagrams until their moment\n".into(),
-        Err(why) => format!("Refused: txtime ({why})\n"),
-    };
     format!(
         "{rows}\n{}\n\
          Each was tried over the loopback device: 2 streams, 3 packets of 172 bytes every\n\
@@ -131,11 +126,11 @@ mod tests {
                 sender => (sender, Ok(works)),
             })
             .collect();
-        let text = table(&found, &Err("ignored".to_owned()));
+        let text = table(&found);
         for sender in Sender::all() {
             assert!(text.contains(sender.name()), "{text}");
         }
-        for part in ["Not on this machine: splice (no pipe)", "txtime (ignored)", "70.0 µs"] {
+        for part in ["Not on this machine: splice (no pipe)", "70.0 µs"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

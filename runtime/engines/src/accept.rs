@@ -6,7 +6,6 @@
 //! connection is lost when a worker dies.
 
 pub mod acceptor;
-mod exclusive;
 mod handoff;
 pub mod lent;
 mod listen;
@@ -141,7 +140,7 @@ impl Listeners {
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.
     pub fn first(&self) -> impl AcceptSource + '_ {
-        shared::Listener(self.of_worker(0))
+        shared::Listener { listener: self.of_worker(0), wakes_one: false }
     }
 
     /// The accept source of a worker.
@@ -157,9 +156,13 @@ impl Listeners {
         let acceptor = board.slot(first + workers);
         match &self.means {
             // The acceptor itself accepts from the listener.
-            _ if member.feeds_workers() => Box::new(shared::Listener(listener)),
-            Means::Nothing => Box::new(shared::Listener(listener)),
-            Means::Exclusive => Box::new(exclusive::Listener(listener)),
+            _ if member.feeds_workers() => {
+                Box::new(shared::Listener { listener, wakes_one: false })
+            }
+            Means::Nothing | Means::Exclusive => {
+                let wakes_one = matches!(self.means, Means::Exclusive);
+                Box::new(shared::Listener { listener, wakes_one })
+            }
             Means::Lock(shared) => Box::new(shared.accept_source(listener, id, board)),
             Means::Handoff(lanes) => Box::new(lanes.accept_source(index, acceptor)),
             Means::Pass(channels) => Box::new(channels.accept_source(index, acceptor)),

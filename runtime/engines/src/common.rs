@@ -111,8 +111,8 @@ impl Common<'_> {
         (self.in_force().sessions_max().unwrap_or(usize::MAX) / self.parts).max(1)
     }
 
-    /// Whether a ring polls its listener, and a call accepts: an accept of a ring names one listener,
-    /// and of several accepts on one listener the kernel completes the one armed first.
+    /// Whether a ring polls its listener, and a call accepts: an accept of a ring names one
+    /// listener, and of several accepts on one listener the kernel completes the one armed first.
     pub fn rings_poll(&self) -> bool {
         let Shape { accept, wait, workers, .. } = *self.shape;
         let is_shared = accept == Accept::Shared && workers > 1 && wait != Wait::Port;

@@ -51,8 +51,7 @@ pub struct WorkerContext<'a> {
     pub listener: WorkerListener<'a>,
     /// The source of this worker's connections.
     pub accept_source: &'a dyn AcceptSource,
-    /// A ring polls and accepts by calls.
-    pub polls: bool,
+    pub polls: bool, // A ring polls, and calls accept.
     /// Readable from the moment the server leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
     /// Rung when the supervisor should look at the board.

@@ -23,8 +23,6 @@ use crate::spare::Policy;
 settings! {
     /// How loops work.
     struct loops: LoopKnobs = "Architecture" {
-        /// Connections that may wait between an acceptor and its workers (accept handoff)
-        "handoff" handoff: Option<usize>, "N";
         /// Helper threads of each loop, for work that would block it; 0: the loop does the work
         /// itself and its other connections wait [default: 4, started when needed; amped: 16, at
         /// the start]

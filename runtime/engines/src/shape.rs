@@ -138,20 +138,7 @@ impl Shape {
             )));
         }
         self.check_waiting()?;
-        self.check_bypass()?;
-        match self.knobs.loops.handoff {
-            Some(0) => Err(Refused("expected a buffer of 1 or more, found --handoff 0".into())),
-            Some(_) if self.container == Container::Hybrid => Err(Refused(
-                "a process of a hybrid accepts only when a worker waits, so it has no buffer, \
-                 found --handoff: leave it out"
-                    .into(),
-            )),
-            Some(_) if self.accept != Accept::Handoff => Err(Refused(format!(
-                "the buffer belongs to accept handoff, found accept {}: leave --handoff out",
-                self.accept
-            ))),
-            _ => Ok(()),
-        }
+        self.check_bypass()
     }
 
     fn check_workers(&self) -> Result<(), Refused> {

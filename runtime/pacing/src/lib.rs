@@ -30,7 +30,7 @@ mod timer_wheel;
 pub use alone::run_alone;
 pub use classes::Classes;
 pub use fault::Fault;
-pub use probe::{Works, probe, probe_txtime};
+pub use probe::{Works, probe};
 pub use rank::{Rank, RankRefused};
 pub use runner::PacedRunner;
 pub use senders::{Sender, UnknownSender};

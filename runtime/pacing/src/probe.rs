@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engines::Assets;
 use sys::netlink;
-use sys::udp::{Batch, Mail, Udp, UdpOptions};
+use sys::udp::{Mail, Udp, UdpOptions};
 
 use crate::alone::run_alone;
 use crate::cbr::{CbrOrders, CbrSource, Contents, HEAD};
@@ -130,39 +130,4 @@ fn scratch(bytes: &[u8]) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
     Ok(file)
-}
-
-/// The delay that a datagram requests when `SO_TXTIME` is tried.
-const AHEAD: Duration = Duration::from_millis(40);
-
-/// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
-///
-/// # Errors
-/// Why it does not. Nearly everywhere the option is accepted and ignored.
-pub fn probe_txtime() -> Result<(), String> {
-    let words = |error: io::Error| error.to_string();
-    let local = SocketAddr::new(LOCAL, 0);
-    let receiver = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
-    let to = receiver.local_addr().map_err(words)?;
-    let sender = Udp::bind(local, &UdpOptions::default()).map_err(words)?;
-    sender.set_txtime().map_err(words)?;
-    let began = sys::clock::now_ns();
-    let sent = Batch::default().send(&sender, |filling| {
-        filling.datagram(to);
-        filling.piece(b"later");
-        filling.leave_at(began + AHEAD.as_nanos() as u64);
-    });
-    sent.error.map_or(Ok(()), |error| Err(words(error)))?;
-    let came = receiver.wait_readable(AHEAD * 10).map_err(words)?;
-    let took = Duration::from_nanos(sys::clock::now_ns() - began);
-    match (came, took >= AHEAD) {
-        (true, true) => Ok(()),
-        (false, _) => Err("the kernel took the datagram and never sent it".to_owned()),
-        (true, false) => Err(format!(
-            "the option is accepted and ignored: told to leave after {} ms, it came after {:.1} \
-             ms; only the queues fq and etf obey it",
-            AHEAD.as_millis(),
-            took.as_secs_f64() * 1e3
-        )),
-    }
 }

@@ -244,14 +244,10 @@ fn lock(path: &Path) -> io::Result<PathBuf> {
     sys::file::beside_as(path, "lock")
 }
 
-/// Completes what a killed server has left, and says so.
+/// Removes what a killed server has left, and says so.
 fn recover(path: &Path) -> io::Result<()> {
-    let done = sys::file::recover(path)?;
-    if done.completed {
-        info!("{}: completed a save that was interrupted", path.display());
-    }
-    if done.removed > 0 {
-        let count = done.removed;
+    let count = sys::file::recover(path)?;
+    if count > 0 {
         info!("{}: removed {count} unfinished files of a killed server", path.display());
     }
     Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Senders of paced streams fill a `Batch` and then send it with sendmmsg(2) or sendmsg(2). A
 //! datagram is an address, pieces of memory or of a mapped file (an `iovec` each), and up to two
-//! control messages: a segment length (UDP_SEGMENT), and a departure time (SCM_TXTIME) or a mark.
+//! control messages: a segment length (UDP_SEGMENT) and a mark.
 //! The vectors keep their capacity between calls. The message headers point into these vectors, so
 //! they are built last, when no vector can grow any more. The kernel accepts a prefix of the batch:
 //! `Sent` reports its length and the error that stopped it.
@@ -89,12 +89,6 @@ impl<'d> Filling<'_, 'd> {
         self.control(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// Requests that the datagram leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the
-    /// socket and the device's queue support it.
-    pub fn leave_at(&mut self, at_ns: u64) {
-        self.control(libc::SOL_SOCKET, libc::SCM_TXTIME, &at_ns.to_ne_bytes());
-    }
-
     /// Sets the datagram's mark (`SO_MARK`), which kernel filters can match; needs `CAP_NET_ADMIN`
     /// or `CAP_NET_RAW`.
     pub fn mark(&mut self, mark: u32) {
@@ -104,7 +98,7 @@ impl<'d> Filling<'_, 'd> {
     fn control(&mut self, level: libc::c_int, kind: libc::c_int, value: &[u8]) {
         let Control(controls, count) =
             self.batch.controls.last_mut().expect("a datagram was begun");
-        assert!(*count < CONTROLS, "a length, and a moment or a mark");
+        assert!(*count < CONTROLS, "a length and a mark");
         let control = &mut controls[*count * CONTROL..(*count + 1) * CONTROL];
         *count += 1;
         // A cmsghdr: length of header and value, level, type; then the value. In native order.

@@ -37,8 +37,8 @@ struct Timespec {
 const REGISTER_NAPI: libc::c_ulong = 27;
 
 impl Enter {
-    /// A waiting worker does not count as waiting for a disk, which would raise the clock of an idle
-    /// core (`IORING_ENTER_NO_IOWAIT`, 6.15).
+    /// A waiting worker does not count as waiting for a disk, which would raise the clock of an
+    /// idle core (`IORING_ENTER_NO_IOWAIT`, 6.15).
     pub(super) fn new(ring: &IoUring) -> Enter {
         let is_known = ring.params().is_feature_no_iowait();
         let flags = if is_known { EnterFlags::NO_IOWAIT } else { EnterFlags::empty() };
@@ -80,7 +80,8 @@ impl Enter {
             }
             None => (std::ptr::null(), 0),
         };
-        // SAFETY: the descriptor is the ring's own; the arguments and what they point to outlive the call.
+        // SAFETY: the descriptor is the ring's own; the arguments and what they point to outlive
+        // the call.
         check_long(unsafe {
             libc::syscall(
                 libc::SYS_io_uring_enter,

@@ -1,7 +1,7 @@
 //! Why there is no ring, and the remedies.
 //!
-//! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module;
-//! `ENOMEM` is a limit or the machine. `/proc` is read afterwards to tell them apart.
+//! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module.
+//! `/proc` is read afterwards to find the one.
 
 use std::fmt;
 use std::fs;
@@ -16,8 +16,6 @@ pub enum Refusal {
     Seccomp(Call),
     /// A security module (SELinux and others) forbids it, or something invisible to us.
     Forbidden,
-    /// The ring's memory counts against `RLIMIT_MEMLOCK`, which is this many bytes.
-    Memlock(u64),
     /// The machine or the control group is out of memory.
     Memory,
     /// No descriptor is left (`EMFILE`, `ENFILE`).
@@ -56,15 +54,10 @@ struct Facts {
     filtered: bool,
     /// It has `CAP_SYS_ADMIN`.
     admin: bool,
-    /// It has `CAP_IPC_LOCK`, so that no limit of locked memory applies.
-    unbounded: bool,
-    /// `RLIMIT_MEMLOCK`, bytes; `None`: unlimited.
-    memlock: Option<u64>,
     /// `uname -r`.
     release: String,
 }
 
-const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Facts {
@@ -80,17 +73,9 @@ impl Facts {
             disabled: text("/proc/sys/kernel/io_uring_disabled").trim().parse().ok(),
             filtered: field("Seccomp:") == "2",
             admin: capabilities >> CAP_SYS_ADMIN & 1 == 1,
-            unbounded: capabilities >> CAP_IPC_LOCK & 1 == 1,
-            memlock: locked_memory(&text("/proc/self/limits")),
             release: text("/proc/sys/kernel/osrelease").trim().to_owned(),
         }
     }
-}
-
-/// The soft limit of locked memory in a proc_pid_limits(5); `None`: unlimited.
-fn locked_memory(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 impl Refusal {
@@ -113,10 +98,7 @@ impl Refusal {
                 Refusal::Seccomp(call)
             }
             Some(libc::ENOSYS) => old("io_uring"),
-            Some(libc::ENOMEM) => match facts.memlock {
-                Some(limit) if !facts.unbounded => Refusal::Memlock(limit),
-                _ => Refusal::Memory,
-            },
+            Some(libc::ENOMEM) => Refusal::Memory,
             Some(libc::EMFILE | libc::ENFILE) => Refusal::Descriptors,
             Some(libc::EINVAL) if call == Call::Setup => old("deferred completions (6.1)"),
             Some(libc::EINVAL) if call == Call::Register => old("provided buffer rings (5.19)"),
@@ -147,13 +129,6 @@ impl fmt::Display for Refusal {
             Refusal::Forbidden => f.write_str(
                 "neither a sysctl nor a seccomp filter forbids io_uring, so a security module \
                  does: look for the denial in the kernel's log, and allow it there",
-            ),
-            Refusal::Memlock(limit) => write!(
-                f,
-                "a ring's memory counts against the limit of locked memory, which is {} KiB for \
-                 all rings of this user: raise it (`ulimit -l`, LimitMEMLOCK=), or use fewer \
-                 workers or smaller rings",
-                limit / 1024
             ),
             Refusal::Memory => f.write_str(
                 "no memory is left for a ring: give the machine or the control group more, or use \
@@ -207,9 +182,7 @@ mod tests {
         let privileged = Facts { admin: true, disabled: Some(1), ..filtered };
         check(Call::Setup, libc::EPERM, privileged, &["seccomp"]);
         check(Call::Setup, libc::EPERM, facts(), &["security module"]);
-        let locked = Facts { memlock: Some(65536), ..facts() };
-        check(Call::Setup, libc::ENOMEM, locked.clone(), &["64 KiB", "ulimit -l", "workers"]);
-        check(Call::Setup, libc::ENOMEM, Facts { unbounded: true, ..locked }, &["control group"]);
+        check(Call::Setup, libc::ENOMEM, facts(), &["control group"]);
         check(Call::Setup, libc::EMFILE, facts(), &["ulimit -n"]);
         let old = Facts { disabled: None, release: "5.4.0".to_owned(), ..facts() };
         check(Call::Setup, libc::ENOSYS, old.clone(), &["5.4.0", "lacks io_uring", "6.1"]);
@@ -222,8 +195,5 @@ mod tests {
     fn the_facts_of_this_process_can_be_read() {
         let found = Facts::read();
         assert!(!found.release.is_empty(), "{found:?}");
-        let limits = "Max open files  1024  4096  files\nMax locked memory  65536  65536  bytes\n";
-        assert_eq!(locked_memory(limits), Some(65536));
-        assert_eq!(locked_memory("Max locked memory  unlimited  unlimited  bytes\n"), None);
     }
 }

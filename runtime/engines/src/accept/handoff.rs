@@ -18,14 +18,12 @@ use crate::axes::Wait;
 use crate::limits::WAIT;
 use crate::shape::Shape;
 
-/// The default number of slots of a buffer: the SBUFSIZE of CS:APP's echo server.
+/// The number of slots of a buffer: the SBUFSIZE of CS:APP's echo server.
 const SLOTS: usize = 16;
 
 /// The buffers of all workers.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    /// Slots of each buffer.
-    slots: usize,
     /// Each worker has its own buffer, and watches the bell.
     own: bool,
     /// Accept a connection only for a worker that is waiting, because otherwise another process may
@@ -44,10 +42,9 @@ impl Lanes {
     pub fn new(shape: &Shape, modest: bool) -> io::Result<Lanes> {
         let own = shape.wait != Wait::Blocking;
         let count = if own { shape.workers } else { 1 };
-        let slots = shape.knobs.loops.handoff.unwrap_or(SLOTS);
-        let lane = |_| Ok(Lane { buffer: Buffer::new(slots), bell: EventFd::new()? });
+        let lane = |_| Ok(Lane { buffer: Buffer::new(SLOTS), bell: EventFd::new()? });
         let lanes = (0..count).map(lane).collect::<io::Result<_>>()?;
-        Ok(Lanes { lanes, slots, own, modest })
+        Ok(Lanes { lanes, own, modest })
     }
 
     pub fn accept_source<'h>(&'h self, index: usize, acceptor: &'h Slot) -> Inbox<'h> {
@@ -68,7 +65,7 @@ impl Lanes {
     /// The number of connections in the buffers, and the room for them.
     pub fn filled(&self) -> (u64, u64) {
         let lying: usize = self.lanes.iter().map(|lane| lane.buffer.len()).sum();
-        (lying as u64, (self.lanes.len() * self.slots) as u64)
+        (lying as u64, (self.lanes.len() * SLOTS) as u64)
     }
 
     /// Hands a connection to the chosen worker.

@@ -164,12 +164,13 @@ impl Accepting {
         context: &WorkerContext<'_>,
         admission: &mut Admission,
         now: Instant,
-        (result, more): (io::Result<Incoming>, bool),
+        (result, more): (io::Result<OwnedFd>, bool),
     ) -> Option<AcceptChange> {
         let mut is_exhausted = false;
         // The accept was cancelled on request, or because the thread that armed it has ended.
         let was_cancelled = |error: &io::Error| error.raw_os_error() == Some(CANCELLED);
         if !result.as_ref().is_err_and(was_cancelled) {
+            let result = result.map(|fd| (fd, None));
             match admission.sort(result, now, context.slot()) {
                 Attempt::Taken(incoming) => self.waiting.push_back(incoming),
                 Attempt::Exhausted => is_exhausted = true,
@@ -189,7 +190,7 @@ impl Accepting {
     }
 }
 
-/// The peer of a connection. A multishot accept does not tell it, and a peer that is gone has none.
+/// The peer of a connection. A ring's accept does not tell it, and a peer that is gone has none.
 pub fn peer_of((fd, peer): &Incoming) -> Peer {
     peer.or_else(|| socket::peer_addr(fd).ok()).map_or(Peer::Local, Peer::Net)
 }

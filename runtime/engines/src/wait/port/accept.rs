@@ -1,11 +1,11 @@
 //! Accepting on a port: the leader admits connections, and any free thread opens their sessions.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use super::completion_port::WorkItem;
 use super::leader::LeaderState;
 use super::thread::PortThread;
-use crate::parts::ring::accepting::Incoming;
 
 impl PortThread<'_, '_> {
     /// Queues each connection that is admitted, and follows the admission.
@@ -24,7 +24,7 @@ impl PortThread<'_, '_> {
     pub(super) fn accepted(
         &mut self,
         leader: &mut LeaderState,
-        result: io::Result<Incoming>,
+        result: io::Result<OwnedFd>,
         more: bool,
     ) {
         let port = self.port;

@@ -1,10 +1,11 @@
 //! Accepting on the loop's ring.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use super::ring_loop::{Ops, RingLoop};
 use crate::parts::event_loop::EventLoop;
-use crate::parts::ring::accepting::{Incoming, peer_of};
+use crate::parts::ring::accepting::peer_of;
 
 impl RingLoop<'_> {
     /// Opens a session for each connection that is admitted, and follows the admission.
@@ -23,7 +24,7 @@ impl RingLoop<'_> {
         }
     }
 
-    pub(super) fn accepted(&mut self, result: io::Result<Incoming>, more: bool) {
+    pub(super) fn accepted(&mut self, result: io::Result<OwnedFd>, more: bool) {
         let EventLoop { context, admission, now, .. } = &mut self.event_loop;
         let change = self.accepting.accepted(context, admission, *now, (result, more));
         if let Some(change) = change {

@@ -1,7 +1,7 @@
-//! Output: one send at a time for each session, with all the output that waits. Files go
-//! by a call first, `sendfile(2)`: the ring could only splice them, which the kernel does in separate threads. When the peer takes no more of a
-//! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
-//! the CPU for a file of 10 MiB.)
+//! Output: one send at a time for each session, with all the output that waits. Files go by a call
+//! first, `sendfile(2)`: the ring could only splice them, which the kernel does in separate
+//! threads. When the peer takes no more of a file, the ring waits until it does. (Sending the next
+//! piece by the ring instead took 2.5 times the CPU for a file of 10 MiB.)
 
 use std::io;
 use std::os::fd::AsFd;
