@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// # Errors
 /// None listens, it cannot be seen, or independent processes share the port.
 pub fn owner(address: SocketAddr) -> Result<u32> {
-    let own = tcp_sockets(LISTENS).filter(|it| it.0 == address.port());
+    let own = tcp_sockets(LISTENS).filter(|it| it.0[0] == address.port());
     let sockets: BTreeSet<_> = own.map(|it| OsString::from(format!("socket:[{}]", it.1))).collect();
     if sockets.is_empty() {
         bail!("expected a server that listens on {address}, found none on this machine");

@@ -198,7 +198,7 @@ fn subject(args: &Args) -> Result<Subject> {
 fn listens(pid: u32) -> Result<SocketAddr> {
     let is_its =
         |port: &u16| attach::owner(SocketAddr::from(([127, 0, 0, 1], *port))).ok() == Some(pid);
-    let mut ports: Vec<u16> = tcp_sockets(LISTENS).map(|it| it.0).collect();
+    let mut ports: Vec<u16> = tcp_sockets(LISTENS).map(|it| it.0[0]).collect();
     ports.sort_unstable();
     ports.dedup();
     ports.retain(is_its);

@@ -2,9 +2,8 @@
 //!
 //! The crate `museum` runs exhibits; this file turns flags into `Settings` and results into files.
 //! A visit appends every measurement to `museum-EXHIBIT.jsonl` as it happens, and the page, the
-//! table and the Markdown are made from that record, so a stopped visit continues and a kept one
-//! can be shown again. A flag that changes nothing in an exhibit is refused, except on a tour of
-//! all of them.
+//! table and the Markdown are made from that record, so a kept visit can be shown again. A flag that
+//! changes nothing in an exhibit is refused, except on a tour of all of them.
 
 mod progress;
 mod verify;
@@ -76,12 +75,9 @@ struct Sizes {
     /// The smallest sizes of the exhibits that measure parts of a server: a look, not a claim
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// The published sizes and lengths, which take hours; a stopped run goes on where it was
+    /// The published sizes and lengths, which take hours
     #[arg(long)]
     full: bool,
-    /// Start over, even if the raw data holds a run of these sizes that was stopped
-    #[arg(long)]
-    fresh: bool,
 }
 
 /// Lists the exhibits or runs some. Exit code 1 if one could not be shown, 130 after Ctrl-C.
@@ -121,11 +117,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // A tour goes on with the exhibits that it has not shown.
         let is_shown =
             |kept: Kept| !kept.interrupted && kept.command == settings.command(exhibit.name());
-        if is_tour
-            && !settings.fresh
-            && settings.far.is_none()
-            && Kept::read(&raw).is_ok_and(is_shown)
-        {
+        if is_tour && settings.far.is_none() && Kept::read(&raw).is_ok_and(is_shown) {
             info!("{}: its record is {}", exhibit.name(), raw.display());
             continue;
         }
@@ -134,7 +126,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let command = kept.command.clone() + &args.machines.words();
         show(&kept.shown()?, &command, &page, args.json.then_some(&record))?;
         if let Some(path) = md {
-            std::fs::write(&path, pages::export::exhibit(&record, &command))
+            std::fs::write(&path, pages::export::exhibit(&record, &command)?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         info!(
@@ -182,7 +174,6 @@ impl Sizes {
             seed: self.seed,
             quick: self.quick,
             full: self.full,
-            fresh: self.fresh,
             far: None,
         })
     }

@@ -32,7 +32,7 @@ const ALL: &[(&str, Run)] = &[
     ("false-sharing", false_sharing::run),
     ("remote-free", remote_free::run),
     ("path-ladder", path_ladder::run),
-    ("server-factors", server_factors::run),
+    ("server-buffers", server_factors::buffers),
     ("id-schemes", id_schemes::run),
     ("ordered-index", ordered_index::run),
     ("locust", locust::run),
@@ -57,15 +57,7 @@ pub fn run(
 
 /// The settings that the tuner chooses for requests that compute, unless it has no answer.
 fn tune(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
-    #[derive(serde::Deserialize)]
-    struct Tuned {
-        settings: String,
-    }
     if scope.number("search")? == 0.0 {
-        return Ok(());
-    }
-    if let Some(Tuned { settings }) = stage.known(&serde_json::json!({"row": "tuned"})) {
-        results.set("tuned", settings);
         return Ok(());
     }
     stage.begin("the search for settings (roundhouse tune cpu --quick)");

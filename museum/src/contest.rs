@@ -9,7 +9,7 @@
 use crate::exhibit::Fault;
 use crate::results::{Figures, Results, TWIN};
 use crate::stage::Stage;
-use lab::machine::{Conditions, Watch};
+use lab::machine::Watch;
 use rustix::time::{ClockId, clock_gettime};
 pub use stats::Rng;
 use stats::words;
@@ -57,17 +57,10 @@ pub fn cost(ns: f64) -> Figures {
     Figures::from([(NS.to_string(), ns)])
 }
 
-/// The results in a row: by arm, the twin last, block by block.
-#[derive(serde::Deserialize)]
-struct Known {
-    runs: Vec<Vec<Figures>>,
-    conditions: Conditions,
-}
-
 /// The findings about all contests of an exhibit together.
 #[derive(Debug, Default)]
 pub struct Ran {
-    blocks: Option<usize>,
+    blocks: Option<u32>,
     floor: f64,
     foreign: f64,
     steal: f64,
@@ -87,48 +80,32 @@ impl Stage<'_> {
         let what = contest.what.clone();
         let names: Vec<String> = contest.arms.iter().map(|arm| arm.0.clone()).collect();
         self.begin(&what);
-        let mut key = serde_json::json!({
-            "row": "contest", "what": what, "arms": names, "blocks": contest.blocks,
-        });
-        let found = match self.known(&key) {
-            Some(found) => {
-                self.step(&format!("{what}, known"));
-                found
-            }
-            None => {
-                let found = self.measured(&mut contest)?;
-                if self.stopped() {
-                    return Ok(false);
-                }
-                let costs = |runs: &Vec<Figures>| -> Vec<f64> {
-                    runs.iter().filter_map(|it| it.get(NS).copied()).collect()
-                };
-                let mut costs: Vec<Vec<f64>> = found.runs.iter().map(costs).collect();
-                key["twin"] = serde_json::json!(costs.pop());
-                key["costs"] = serde_json::json!(costs);
-                key["runs"] = serde_json::json!(found.runs);
-                key["conditions"] = serde_json::json!(found.conditions);
-                self.record(&key)?;
-                self.quiet.counts(&found.conditions);
-                found
-            }
-        };
+        let watch = Watch::start();
+        let runs = self.measured(&mut contest)?;
+        let conditions = watch.stop();
+        if self.stopped() {
+            return Ok(false);
+        }
+        self.record(&serde_json::json!({
+            "row": "contest", "what": what, "arms": names, "blocks": contest.blocks, "runs": runs,
+            "conditions": conditions,
+        }))?;
+        self.quiet.counts(&conditions);
         let arms = names.iter().map(String::as_str).chain([TWIN]);
-        for (arm, runs) in arms.zip(found.runs) {
+        for (arm, runs) in arms.zip(runs) {
             (0..).zip(runs).for_each(|(block, figures)| results.add(arm, &what, block, figures));
         }
         results.base(&what, &names[0]);
         let ran = &mut self.contests;
-        ran.blocks =
-            Some(ran.blocks.map_or(contest.blocks as usize, |it| it.min(contest.blocks as usize)));
+        ran.blocks = Some(ran.blocks.map_or(contest.blocks, |it| it.min(contest.blocks)));
         ran.floor = ran.floor.max(results.floor(NS, &what));
-        ran.foreign = ran.foreign.max(found.conditions.foreign.unwrap_or(0.0));
-        ran.steal = ran.steal.max(found.conditions.steal.unwrap_or(0.0));
+        ran.foreign = ran.foreign.max(conditions.foreign.unwrap_or(0.0));
+        ran.steal = ran.steal.max(conditions.steal.unwrap_or(0.0));
         Ok(true)
     }
 
-    fn measured(&mut self, contest: &mut Contest<'_>) -> Result<Known, Fault> {
-        let watch = Watch::start();
+    /// The figures by arm, the twin last, block by block.
+    fn measured(&mut self, contest: &mut Contest<'_>) -> Result<Vec<Vec<Figures>>, Fault> {
         let mut rng = Rng::new(u64::from(self.settings().seed));
         let count = contest.arms.len();
         let mut runs: Vec<Vec<Figures>> = vec![Vec::new(); count + 1];
@@ -147,7 +124,7 @@ impl Stage<'_> {
                 self.step(&format!("{}, block {block}", contest.what));
             }
         }
-        Ok(Known { runs, conditions: watch.stop() })
+        Ok(runs)
     }
 
     /// The facts of all contests: noise floor, blocks, other activity of the machine.

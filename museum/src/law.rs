@@ -2,6 +2,7 @@
 //!
 //! Since Linux 6.5 the first SYNs are repeated every second, not after 1, 3 and 7.
 
+use std::fs;
 use std::time::Duration;
 
 /// The first wait for an answer to a SYN: one second (RFC 6298, section 2.1; `TCP_TIMEOUT_INIT`).
@@ -23,6 +24,21 @@ pub fn syn_steps(linear: u32) -> impl Iterator<Item = Duration> {
 pub fn syn_repeats(connect: Duration, linear: u32) -> u32 {
     let reached = connect + Duration::from_millis(30);
     syn_steps(linear).take_while(|step| *step <= reached).count() as u32
+}
+
+/// The number of SYN waits of one second before the wait doubles. Kernels before 6.5 lack this
+/// setting and double at once: 0.
+pub fn syn_linear_timeouts() -> u32 {
+    setting("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").unwrap_or(0)
+}
+
+/// The longest accept queue that the kernel grants, whatever the server requests.
+pub fn queue_limit() -> Option<u32> {
+    setting("/proc/sys/net/core/somaxconn")
+}
+
+fn setting(path: &str) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Waits made shorter, never longer. The kernel's timers do not scale.

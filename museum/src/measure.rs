@@ -13,15 +13,15 @@ mod web;
 pub use servers::python;
 
 use crate::code;
-use crate::counters::syn_linear_timeouts;
 use crate::exhibit::{Effort, Fault};
-use crate::plan::{Crowds, Measure, Plan, Race};
+use crate::law::syn_linear_timeouts;
+use crate::plan::{Plan, Spec};
 use crate::query::items;
 use crate::results::{Figures, Results, TWIN};
 use crate::scope::Scope;
 use crate::stage::{Crowd, Hold, Settings, Stage};
 use lab::metric::Metric;
-use lab::plan::{LoadPoint, Turns};
+use lab::plan::{Arm, LoadPoint, Turns};
 use std::time::Duration;
 
 /// Start and end of the servers of a block, and the turn of each load point.
@@ -38,12 +38,12 @@ pub fn run(stage: &mut Stage<'_>, plan: &Plan) -> Result<Results, Fault> {
             break;
         }
         let scope = plan.scope(stage.settings(), &results)?;
-        match measure {
-            Measure::Crowds(it) => crowds(stage, it, &scope, &mut results)?,
-            Measure::Web(it) => web::run(stage, it, &scope, &mut results)?,
-            Measure::Race(it) => race(stage, it, &scope, &mut results)?,
-            Measure::Senders(it) => senders::run(stage, it, &scope, &mut results)?,
-            Measure::Code(it) => code::run(&it.name, stage, &scope, &mut results)?,
+        match measure.text("kind") {
+            Some("crowds") => crowds(stage, measure, &scope, &mut results)?,
+            Some("web") => web::run(stage, measure, &scope, &mut results)?,
+            Some("race") => race(stage, measure, &scope, &mut results)?,
+            Some("senders") => senders::run(stage, measure, &scope, &mut results)?,
+            _ => measure.need("name", |it| code::run(it, stage, &scope, &mut results))?,
         }
     }
     Ok(results)
@@ -57,70 +57,80 @@ pub fn effort(plan: &Plan, settings: &Settings) -> Result<Effort, Fault> {
     let scope = plan.scope(settings, &Results::default())?;
     let mut effort = Effort::default();
     for measure in &plan.measure {
-        effort = effort.and(match measure {
-            Measure::Crowds(it) => crowds_effort(it, &scope)?,
-            Measure::Web(it) => web::effort(it, &scope, settings)?,
-            Measure::Race(it) => race_effort(it, &scope)?,
-            Measure::Senders(it) => senders::effort(it, &scope)?,
-            Measure::Code(it) => {
-                Effort::new(scope.number(&it.steps)? as u32, scope.time(&it.seconds)?)
+        effort = effort.and(match measure.text("kind") {
+            Some("crowds") => crowds_effort(measure, &scope)?,
+            Some("web") => web::effort(measure, &scope, settings)?,
+            Some("race") => race_effort(measure, &scope)?,
+            Some("senders") => senders::effort(measure, &scope)?,
+            _ => {
+                let steps = measure.need("steps", |it| scope.number(it))?;
+                Effort::new(steps as u32, measure.need("seconds", |it| scope.time(it))?)
             }
         });
     }
     Ok(effort)
 }
 
-fn crowds_effort(crowds: &Crowds, scope: &Scope) -> Result<Effort, Fault> {
-    let mut effort = Effort::default();
-    let blocks = scope.number(&crowds.blocks)? as u32;
-    scope.each(&crowds.each, &mut |scope| {
-        let each = scope.time(&crowds.seconds)?;
-        effort = effort.and(Effort::new(blocks, each));
+/// Blocks of a measurement.
+fn blocks(measure: &Spec, scope: &Scope) -> Result<u32, Fault> {
+    Ok(measure.need("blocks", |it| scope.number(it))? as u32)
+}
+
+/// The scopes of all combinations of the loops of a measurement.
+fn each(measure: &Spec, scope: &Scope) -> Result<Vec<Scope>, Fault> {
+    let mut all: Vec<Scope> = Vec::new();
+    scope.each(&measure.list("each"), &mut |scope| {
+        all.push(scope.clone());
         Ok(())
     })?;
-    Ok(effort)
+    Ok(all)
+}
+
+fn crowds_effort(crowds: &Spec, scope: &Scope) -> Result<Effort, Fault> {
+    let blocks = blocks(crowds, scope)?;
+    each(crowds, scope)?.iter().try_fold(Effort::default(), |effort, scope| {
+        Ok(effort.and(Effort::new(blocks, crowds.need("seconds", |it| scope.time(it))?)))
+    })
 }
 
 fn crowds(
     stage: &mut Stage<'_>,
-    crowds: &Crowds,
+    crowds: &Spec,
     scope: &Scope,
     results: &mut Results,
 ) -> Result<(), Fault> {
-    for block in 0..scope.number(&crowds.blocks)? as u32 {
-        let mut all: Vec<Scope> = Vec::new();
-        scope.each(&crowds.each, &mut |scope| {
-            all.push(scope.clone());
-            Ok(())
-        })?;
-        if crowds.alternate && block % 2 == 1 {
+    for block in 0..blocks(crowds, scope)? {
+        let mut all = each(crowds, scope)?;
+        if crowds.is("alternate") && block % 2 == 1 {
             all.reverse();
         }
         for scope in all {
-            let arm = scope.words(&crowds.arm)?;
-            let hold = crowds.hold.as_ref().map(|it| scope.time(it)).transpose()?;
+            let words = |name: &str| crowds.need(name, |it| scope.words(it));
+            let (arm, point) = (words("arm")?, words("point")?);
+            let hold = crowds.maybe("hold", |it| scope.time(it))?;
+            let name = crowds.maybe("name", |it| scope.words(it))?;
             let crowd = Crowd {
-                name: crowds.name.as_ref().map_or(Ok(arm.clone()), |it| scope.words(it))?,
-                server: scope.words(&crowds.server)?,
-                clients: scope.number(&crowds.clients)? as u32,
+                name: name.unwrap_or_else(|| arm.clone()),
+                server: words("server")?,
+                clients: crowds.need("clients", |it| scope.number(it))? as u32,
                 orders: scope.number("course.orders")? as u32,
                 pause: scope.time("pause")?,
-                mix: scope.words(&crowds.mix)?,
+                mix: words("mix")?,
                 hold: hold.filter(|it| !it.is_zero()).map(Hold),
             };
-            let Some((run, kernel)) = stage.crowd(&crowd)? else { return Ok(()) };
+            let Some((run, conditions)) = stage.crowd(&crowd)? else { return Ok(()) };
             let repeats = run.repeats(syn_linear_timeouts());
-            let figures = [
-                ("orders_per_s", run.orders_per_s),
-                ("elapsed_s", run.elapsed_s),
-                ("connected_s", run.connected_after_s),
-                ("held_s", run.held_s),
-                ("late", repeats.iter().skip(1).sum::<u32>().into()),
-            ];
-            let figures = figures.map(|(name, it)| (name.to_string(), it)).into_iter();
-            let kernel = kernel.into_iter().map(|(name, it)| (name, it as f64));
-            let point = scope.words(&crowds.point)?;
-            results.add(&arm, &point, block, figures.chain(kernel).collect());
+            let count = |it: Option<u64>| it.map(|it| it as f64);
+            let figures = known([
+                ("orders_per_s", Some(run.orders_per_s)),
+                ("elapsed_s", Some(run.elapsed_s)),
+                ("connected_s", Some(run.connected_after_s)),
+                ("held_s", Some(run.held_s)),
+                ("late", Some(repeats.iter().skip(1).sum::<u32>().into())),
+                ("listen_overflows", count(conditions.listen_overflows)),
+                ("syn_retransmits", count(conditions.syn_retransmits)),
+            ]);
+            results.add(&arm, &point, block, figures);
             let cell = results.cell(&arm, &point);
             cell.lines.entry("connects".to_string()).or_insert_with(|| run.steps());
             let repeats = repeats.into_iter().map(stats::words::count);
@@ -136,34 +146,40 @@ pub fn known<const N: usize>(figures: [(&str, Option<f64>); N]) -> Figures {
     known.collect()
 }
 
-fn race_plan(race: &Race, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan::Plan, Fault> {
+fn race_plan(race: &Spec, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan::Plan, Fault> {
     let mut points = Vec::new();
-    scope.each(&race.each, &mut |scope| {
+    for scope in each(race, scope)? {
         points.push(LoadPoint {
-            name: scope.words(&race.point)?,
-            connections: scope.number(&race.connections)? as u32,
-            depth: scope.number(&race.depth)? as u32,
-            mix: scope.words(&race.mix)?,
+            name: race.need("point", |it| scope.words(it))?,
+            connections: race.need("connections", |it| scope.number(it))? as u32,
+            depth: race.need("depth", |it| scope.number(it))? as u32,
+            mix: race.need("mix", |it| scope.words(it))?,
             ..LoadPoint::default()
         });
-        Ok(())
-    })?;
-    let load: Vec<String> = scope.words(&race.load)?.split_whitespace().map(String::from).collect();
-    let arms = items(&scope.eval(&race.arms)?);
+    }
+    let load = race.maybe("load", |it| scope.words(it))?.unwrap_or_default();
+    let load: Vec<String> = load.split_whitespace().map(String::from).collect();
+    let arms = items(&race.need("arms", |it| scope.eval(it))?);
     let arms = arms.iter().map(|it| {
-        let pair = items(it);
-        let [name, flags] =
-            [0, 1].map(|at| pair.get(at).map_or(String::new(), |it| it.to_string()));
-        let mut arm = stage.arm(&name, &flags);
+        // A name alone is its flags, too.
+        let [name, flags] = match &items(it)[..] {
+            [name, flags] => [name, flags].map(ToString::to_string),
+            _ => [it, it].map(ToString::to_string),
+        };
+        let mut arm = match race.text("command") {
+            None => stage.arm(&name, &flags),
+            Some(words) => command(stage, &name, &words.replace("{flags}", &flags)),
+        };
         (arm.load, arm.boot_ms_max) = (load.clone(), 30_000);
         arm
     });
     let arms: Vec<_> = arms.collect();
-    let ms = |expression: &str| Ok::<u64, Fault>(scope.time(expression)?.as_millis() as u64);
-    let windows = scope.number(&race.windows)?.ceil() as u32;
-    let blocks = scope.number(&race.blocks)? as u32;
+    let ms = |name: &str| race.need(name, |it| Ok(scope.time(it)?.as_millis() as u64));
+    let windows = race.need("windows", |it| scope.number(it))?.ceil() as u32;
+    let blocks = blocks(race, scope)?;
+    let metrics: Vec<String> = race.list("metrics");
     Ok(lab::plan::Plan {
-        question: race.question.clone(),
+        question: race.text("question").unwrap_or_default().to_string(),
         label: lab::plan::Plan::label_for(blocks).to_string(),
         baseline: arms.first().map_or(String::new(), |it| it.name.clone()),
         arms,
@@ -171,41 +187,58 @@ fn race_plan(race: &Race, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan:
         blocks,
         seed: u64::from(stage.settings().seed),
         files: vec![stage.book()],
-        warmup_ms: ms(&race.warmup)?,
-        window_ms: ms(&race.window)?,
-        metrics: race.metrics.iter().filter_map(|it| Metric::by_key(it)).collect(),
+        warmup_ms: ms("warmup")?,
+        window_ms: ms("window")?,
+        metrics: metrics.iter().filter_map(|it| Metric::by_key(it)).collect(),
         turns: Turns { windows, ..Turns::default() },
         ..lab::plan::Plan::default()
     })
 }
 
-fn race_effort(race: &Race, scope: &Scope) -> Result<Effort, Fault> {
-    let (arms, blocks) = (items(&scope.eval(&race.arms)?).len() + 1, scope.number(&race.blocks)?);
-    let windows = scope.number(&race.windows)?.ceil() as u32;
-    let each = scope.time(&race.warmup)? + scope.time(&race.window)? * windows + TURN;
-    let mut points = 0;
-    scope.each(&race.each, &mut |_| {
-        points += 1;
-        Ok(())
-    })?;
-    Ok(Effort::new(points * arms as u32 * blocks as u32, each))
+/// A further server of this program for a race: its command after the program's name, and the target
+/// of its clients, as `artefact echo 00001 {port} echo://{address}`.
+fn command(stage: &Stage<'_>, name: &str, words: &str) -> Arm {
+    let (words, target) = words.rsplit_once(' ').unwrap_or((words, ""));
+    let words = words.split(' ').map(String::from);
+    Arm {
+        name: name.to_string(),
+        command: [stage.settings().exe.display().to_string()].into_iter().chain(words).collect(),
+        target: target.to_string(),
+        ..Arm::default()
+    }
+}
+
+fn race_effort(race: &Spec, scope: &Scope) -> Result<Effort, Fault> {
+    let arms = items(&race.need("arms", |it| scope.eval(it))?).len() + 1;
+    let windows = race.need("windows", |it| scope.number(it))?.ceil() as u32;
+    let time = |name: &str| race.need(name, |it| scope.time(it));
+    let each_turn = time("warmup")? + time("window")? * windows + TURN;
+    let turns = each(race, scope)?.len() * arms * blocks(race, scope)? as usize;
+    Ok(Effort::new(turns as u32, each_turn))
 }
 
 fn race(
     stage: &mut Stage<'_>,
-    race: &Race,
+    race: &Spec,
     scope: &Scope,
     results: &mut Results,
 ) -> Result<(), Fault> {
     let plan = race_plan(race, scope, stage)?;
     results.set("plan", plan.hash());
     let Some(run) = stage.race(&plan)? else { return Ok(()) };
-    for trial in run.trials.iter().filter(|trial| trial.result().is_some()) {
+    for trial in &run.trials {
+        let Some(load) = trial.result() else { continue };
         let is_twin = trial.arm == plan.twin_name();
         let arm = if is_twin { TWIN } else { trial.arm.as_str() };
         let value = |it: Metric| Some((it.key().to_string(), it.in_trial(trial)?));
         let figures = Metric::EVERY.into_iter().filter_map(value).collect();
         results.add(arm, &trial.point, trial.block, figures);
+        let further = known([
+            ("requests", Some(load.requests as f64)),
+            ("wrong", Some(load.errors.iter().map(|it| it.count).sum::<u64>() as f64)),
+            ("busy", load.generator.as_ref().map(|it| it.busy)),
+        ]);
+        results.add(arm, &trial.point, trial.block, further);
         results.base(&trial.point, &plan.baseline);
     }
     Ok(())

@@ -7,7 +7,7 @@ use crate::exhibit::Fault;
 use crate::results::Results;
 use crate::scope::{Loops, Scope};
 use crate::stage::Settings;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     /// Names for its sizes, each an expression of those before it.
     pub sizes: toml::Table,
     /// Its measurements, one after another.
-    pub measure: Vec<Measure>,
+    pub measure: Vec<Spec>,
     /// Further names, of what was measured.
     #[serde(deserialize_with = "named")]
     pub lets: Named<Value>,
@@ -168,215 +168,168 @@ pub(crate) struct Drawing {
     pub y: Option<String>,
 }
 
-/// One way to measure.
+/// A part of a plan whose fields are read by name, each an expression or a template: a measurement,
+/// a server, a load. [`FIELDS`] describes them.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Measure {
-    /// Crowds of the course's clients, one after another.
-    Crowds(Crowds),
-    /// Web servers and their clients, in blocks.
-    Web(Web),
-    /// A race of the laboratory.
-    Race(Race),
-    /// Senders of packets.
-    Senders(Senders),
-    /// Code, because no plan can express it.
-    Code(Code),
+#[serde(transparent)]
+pub(crate) struct Spec(toml::Table);
+
+impl Spec {
+    /// The field `name` as `read` understands it, if it is there.
+    ///
+    /// # Errors
+    /// Of `read`.
+    pub fn maybe<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        self.text(name).map(read).transpose()
+    }
+
+    /// The field `name` as `read` understands it.
+    ///
+    /// # Errors
+    /// Of `read`; or it is not there.
+    pub fn need<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let missing = || Fault::Text(format!("a plan without `{name}`"));
+        self.maybe(name, read)?.ok_or_else(missing)
+    }
+
+    /// The field `name` as it stands.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// Whether the flag `name` is set.
+    pub fn is(&self, name: &str) -> bool {
+        self.0.get(name).and_then(toml::Value::as_bool).unwrap_or(false)
+    }
+
+    /// A list: loops, texts, or further parts; empty where there is none.
+    pub fn list<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
+        self.0.get(name).and_then(|it| it.clone().try_into().ok()).unwrap_or_default()
+    }
+
+    /// Whether it is wanted: its condition holds, or it has none.
+    ///
+    /// # Errors
+    /// If the condition is wrong.
+    pub fn is_wanted(&self, scope: &Scope) -> Result<bool, Fault> {
+        Ok(self.maybe("if", |it| scope.eval(it))?.is_none_or(|it| it.is_true()))
+    }
 }
 
-/// Crowds: in each block one for each combination of the loops.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Crowds {
-    /// How often.
-    pub blocks: String,
-    /// The loops.
-    pub each: Loops,
-    /// Their order turns round from block to block.
-    #[serde(default)]
-    pub alternate: bool,
-    /// The names of its cell, templates.
-    pub arm: String,
-    /// The point's.
-    pub point: String,
-    /// The name of a crowd; without one that of the arm.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// The server's flags, a template.
-    pub server: String,
-    /// The number of clients.
-    pub clients: String,
-    /// The mix of orders, a template.
-    pub mix: String,
-    /// The time for which the server is stopped while they connect, seconds.
-    #[serde(default)]
-    pub hold: Option<String>,
-    /// The duration of a crowd, seconds.
-    pub seconds: String,
-}
+/// The fields of each kind of measurement, of a server and of a load. All have loops (`each`); an
+/// `arm` and a `point` name a cell; times are in seconds.
+#[cfg(test)]
+const FIELDS: [(&str, &[&str]); 7] = [
+    // Crowds of the course's clients, one after another: in each block one for each combination of
+    // the loops, whose order turns round (`alternate`). The server, stopped for `hold` while they
+    // connect.
+    (
+        "crowds",
+        &[
+            "blocks",
+            "alternate",
+            "arm",
+            "point",
+            "name",
+            "server",
+            "clients",
+            "mix",
+            "hold",
+            "seconds",
+        ],
+    ),
+    // Web servers, each under all loads, which are phases of its life with `phases`.
+    ("web", &["blocks", "servers", "loads", "phases"]),
+    // `server` is ours, apache or python; `flags` are the module of Apache; a `file` of ours is its
+    // name and the expression of its text.
+    ("server", &["if", "arm", "server", "flags", "directives", "file"]),
+    // Clients that request a `path`, computing for `work`, or a `mix`; guests come and go; with a
+    // `ramp` clients come at that rate until the first failure.
+    (
+        "load",
+        &[
+            "if",
+            "point",
+            "path",
+            "work",
+            "mix",
+            "clients",
+            "guests",
+            "stay",
+            "ramp",
+            "span",
+            "warmup",
+            "timeout",
+            "descriptors",
+            "linger",
+        ],
+    ),
+    // A race of the laboratory: `arms` are pairs of a name and flags of `serve stock`, or of another
+    // `command`, which ends with the target of its clients; `load` has further arguments of the
+    // generator, `metrics` are keys.
+    (
+        "race",
+        &[
+            "question",
+            "command",
+            "blocks",
+            "arms",
+            "load",
+            "point",
+            "connections",
+            "depth",
+            "mix",
+            "warmup",
+            "window",
+            "windows",
+            "metrics",
+        ],
+    ),
+    // Senders of packets: in each block one trial for each combination of the loops, in random order
+    // if `shuffled`. `time` has packets every 30 ms, without it they leave as fast as possible; the
+    // `sink` is heard or freed, the `rank` a nice value or `fifo`; `crowded` runs the published
+    // programs next to it, `soak` measures the whole core.
+    (
+        "senders",
+        &[
+            "blocks", "shuffled", "arm", "point", "base", "sender", "streams", "time", "packets",
+            "payload", "sink", "rank", "crowded", "soak", "seconds",
+        ],
+    ),
+    // Code by its name in `code`, because no plan can express it.
+    ("code", &["name", "steps", "seconds"]),
+];
 
-/// Servers, each under all loads.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Web {
-    /// How often.
-    pub blocks: String,
-    /// The servers.
-    pub servers: Vec<Servers>,
-    /// Their loads.
-    pub loads: Vec<Load>,
-    /// The servers go through all loads one after another without a stop; a load is a phase.
-    #[serde(default)]
-    pub phases: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EXHIBITS;
 
-/// Servers of one kind.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Servers {
-    /// A server for each.
-    #[serde(default)]
-    pub each: Loops,
-    /// Whether there is one.
-    #[serde(default, rename = "if")]
-    pub if_: Option<String>,
-    /// Its name, a template.
-    pub arm: String,
-    /// `ours`, `apache` or `python`.
-    pub server: String,
-    /// Flags of ours and of Python's, a template; the module of Apache.
-    pub flags: String,
-    /// Apache's directives: a list of pairs.
-    #[serde(default)]
-    pub directives: Option<String>,
-    /// A file of ours: its name and the expression of its text.
-    #[serde(default)]
-    pub file: Option<[String; 2]>,
-}
-
-/// Clients of the servers.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Load {
-    /// A load for each.
-    pub each: Loops,
-    /// Whether a server has this load.
-    #[serde(rename = "if")]
-    pub if_: Option<String>,
-    /// Its name, a template.
-    pub point: String,
-    /// The path that they request, a template; without one the server computes.
-    pub path: Option<String>,
-    /// How long it computes, seconds.
-    pub work: Option<String>,
-    /// Several paths with weights, a template.
-    pub mix: Option<String>,
-    /// Clients that stay.
-    pub clients: String,
-    /// Clients that come and go.
-    pub guests: Option<String>,
-    /// How long they stay, seconds.
-    pub stay: Option<String>,
-    /// Clients that come a second, until the first failure.
-    pub ramp: Option<String>,
-    /// The duration, seconds.
-    pub span: String,
-    /// Of which this does not count.
-    pub warmup: Option<String>,
-    /// The limit on a stalled reply.
-    pub timeout: Option<String>,
-    /// Descriptors of the client program.
-    pub descriptors: Option<String>,
-    /// The time for which the server is watched after the clients have left.
-    pub linger: Option<String>,
-}
-
-/// A race: arms and load points.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Race {
-    /// The question.
-    pub question: String,
-    /// How often.
-    pub blocks: String,
-    /// The arms: pairs of a name and flags of `serve stock`.
-    pub arms: String,
-    /// Further arguments of the generator, a template.
-    #[serde(default)]
-    pub load: String,
-    /// A load point for each.
-    pub each: Loops,
-    /// Its name, a template.
-    pub point: String,
-    /// Connections.
-    pub connections: String,
-    /// Requests in flight on each.
-    pub depth: String,
-    /// The mix of requests, a template.
-    pub mix: String,
-    /// Load before the windows, seconds.
-    pub warmup: String,
-    /// The length of a window, seconds.
-    pub window: String,
-    /// Windows on each server.
-    pub windows: String,
-    /// The compared metrics, by their keys.
-    pub metrics: Vec<String>,
-}
-
-/// Senders: in each block one trial for each combination of the loops.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Senders {
-    /// How often.
-    pub blocks: String,
-    /// The loops; `senders` has the names of those that work here.
-    pub each: Loops,
-    /// Their order in a block is random.
-    #[serde(default)]
-    pub shuffled: bool,
-    /// The names of its cell, templates.
-    pub arm: String,
-    /// The point's.
-    pub point: String,
-    /// The arm whose twin is among them.
-    #[serde(default)]
-    pub base: Option<String>,
-    /// The sender, a template.
-    pub sender: String,
-    /// Streams.
-    pub streams: String,
-    /// Seconds of packets every 30 ms; or else packets as fast as possible.
-    #[serde(default)]
-    pub time: Option<String>,
-    /// Packets of a stream.
-    #[serde(default)]
-    pub packets: Option<String>,
-    /// Bytes of a packet.
-    pub payload: String,
-    /// `heard`, or `freed` where such a device can be made.
-    pub sink: String,
-    /// A nice value, or `fifo`.
-    #[serde(default)]
-    pub rank: Option<String>,
-    /// The published programs run next to it.
-    #[serde(default)]
-    pub crowded: bool,
-    /// The cost of the whole core is measured too.
-    #[serde(default)]
-    pub soak: bool,
-    /// The duration of a trial, seconds.
-    pub seconds: String,
-}
-
-/// Code.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Code {
-    /// Its name in [`crate::code`].
-    pub name: String,
-    /// Steps.
-    pub steps: String,
-    /// The duration of a step, seconds.
-    pub seconds: String,
+    #[test]
+    fn plans_have_the_fields_that_are_read() {
+        fn check(place: &str, kind: &str, Spec(table): &Spec) {
+            let known = FIELDS.iter().find(|it| it.0 == kind);
+            let (_, known) = known.unwrap_or_else(|| panic!("{place}: no kind `{kind}`"));
+            for name in table.keys().filter(|it| !["kind", "each"].contains(&it.as_str())) {
+                assert!(known.contains(&name.as_str()), "{place}: {kind} reads no `{name}`");
+            }
+        }
+        for exhibit in EXHIBITS {
+            for measure in &exhibit.text().plan.measure {
+                check(exhibit.name(), measure.text("kind").unwrap_or_default(), measure);
+                let parts = [("server", measure.list("servers")), ("load", measure.list("loads"))];
+                for (kind, parts) in parts {
+                    parts.iter().for_each(|it| check(exhibit.name(), kind, it));
+                }
+            }
+        }
+    }
 }

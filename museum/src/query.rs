@@ -157,11 +157,10 @@ fn of_cells(environment: &mut Environment<'static>, results: &Arc<Results>) {
     let all = results.clone();
     environment.add_function(
         "effect",
-        move |figure: &str, switch: u32, runs: Vec<Value>, point: &str| {
-            let run = |it: &Value| {
-                let run = items(it);
-                Some((all.of(figure, run.first()?.as_str()?, point), float(run.get(1)?)? as u32))
-            };
+        // Runs are named by their switches, the first one last, as `00101`.
+        move |figure: &str, switch: u32, runs: Vec<String>, point: &str| {
+            let run =
+                |it: &String| Some((all.of(figure, it, point), u32::from_str_radix(it, 2).ok()?));
             let runs: Vec<_> = runs.iter().filter_map(run).collect();
             compared(results::effect(&runs, switch))
         },
@@ -207,12 +206,6 @@ fn of_pairs(environment: &mut Environment<'static>, results: &Arc<Results>) {
             list(found.unwrap_or_default().into_iter().map(Some))
         },
     );
-    // A ratio the other way round: of rates in place of costs.
-    environment.add_function("inverse", |it: &Value| {
-        let logs = comparison(it).map(|it| it.log_ratios.clone()).unwrap_or_default();
-        let pairs: Vec<(f64, f64)> = logs.iter().map(|log| ((-log).exp(), 1.0)).collect();
-        compared(stats::compare(&pairs))
-    });
     let all = results.clone();
     environment.add_function(
         "verdict",
@@ -331,15 +324,10 @@ fn cell(row: &Value, at: usize) -> Option<f64> {
 }
 
 fn of_choice(environment: &mut Environment<'static>) {
-    // The ratio that is farthest from 1; the same of the second items of rows, and their product.
+    // The ratio that is farthest from 1.
     let far = |ratio: f64| ratio.ln().abs();
     environment
         .add_function("farthest", move |values: &Value| best(values, |it| float(it).map(far)));
-    environment
-        .add_function("farthest_row", move |rows: &Value| best(rows, |row| cell(row, 1).map(far)));
-    environment.add_function("product", |rows: &Value| {
-        number(Some(items(rows).iter().filter_map(|row| cell(row, 1)).product()))
-    });
     // The number that is farthest from 0.
     environment.add_function("utmost", |values: &Value| {
         number(float(&best(values, |it| float(it).map(f64::abs))))

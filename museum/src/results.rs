@@ -117,15 +117,10 @@ pub fn effect(runs: &[(Vec<Option<f64>>, u32)], switch: u32) -> Option<Compariso
     ratio(&means(true), &means(false))
 }
 
-/// Half of all combinations of `switches` switches: those with an even number of them off.
-pub fn half(switches: u32) -> Vec<u32> {
-    let even = |on: &u32| (switches - on.count_ones()).is_multiple_of(2);
-    (0..1_u32 << switches).filter(even).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
 
     fn sample(arm: f64, twin: f64) -> Results {
         let mut results = Results::default();
@@ -157,7 +152,11 @@ mod tests {
 
     #[test]
     fn a_half_is_balanced_and_effects_are_found_where_they_were_planted() {
-        let half = half(5);
+        let exhibit = crate::by_name("server-factors").expect("an exhibit");
+        let scope = exhibit.text().plan.scope(&Settings::default(), &Results::default());
+        let names = scope.and_then(|it| it.eval("balanced")).expect("a list");
+        let number = |it: &minijinja::Value| u32::from_str_radix(&it.to_string(), 2);
+        let half: Vec<u32> = crate::query::items(&names).iter().flat_map(number).collect();
         assert!(half.len() == 16 && half.contains(&0b11111) && !half.contains(&0));
         for (one, two) in (0..5).flat_map(|one| (0..one).map(move |two| (one, two))) {
             assert_eq!(half.iter().filter(|run| *run >> one & 1 == 1).count(), 8);

@@ -4,9 +4,8 @@
 //! the sizes of the exhibit in their order, and the variables of loops.
 
 use crate::code::{locust, ticks};
-use crate::counters::{queue_limit, syn_linear_timeouts};
 use crate::exhibit::Fault;
-use crate::law::syn_steps;
+use crate::law::{queue_limit, syn_linear_timeouts, syn_steps};
 use crate::query;
 use crate::results::Results;
 use crate::stage::Settings;

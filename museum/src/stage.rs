@@ -1,13 +1,10 @@
 //! The stage of an exhibit: real processes, a place for their files, and a listener for progress.
 //!
 //! The stage offers several kinds of measurement and knows nothing of any exhibit. It appends every
-//! measurement to one file of JSON lines as it happens; a run with the same settings as one that
-//! was stopped takes that run's rows in place of measuring again. After the visitor's request to
-//! stop, every further measurement returns nothing at once, and the exhibit ends with the results
-//! so far.
+//! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
+//! further measurement returns nothing at once, and the exhibit ends with the results so far.
 
 mod crowd;
-mod earlier;
 mod pace;
 mod quiet;
 mod race;
@@ -20,13 +17,12 @@ pub use web::{ClientRun, Clients, Up, Web, WebRun};
 use crate::exhibit::Fault;
 use crate::law::Scale;
 use lab::far::Far;
-use lab::machine::{Conditions, Host, Placement, date_now};
+use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
 use lab::server::{LOCALHOST, Process, ProcessExit, Server};
 use lab::service::Service;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -70,8 +66,6 @@ pub struct Settings {
     pub quick: bool,
     /// The published sizes and lengths.
     pub full: bool,
-    /// Measure everything again, also what a stopped run has measured.
-    pub fresh: bool,
     /// The clients' machine, if it is another.
     pub far: Option<Arc<Far>>,
 }
@@ -145,7 +139,6 @@ impl Default for Settings {
             seed: 1,
             quick: false,
             full: false,
-            fresh: false,
             far: None,
         }
     }
@@ -176,7 +169,6 @@ pub struct Stage<'a> {
     pub(crate) quiet: quiet::Quiet,
     /// The contests so far.
     pub(crate) contests: crate::contest::Ran,
-    earlier: earlier::Earlier,
 }
 
 impl<'a> Stage<'a> {
@@ -198,16 +190,13 @@ impl<'a> Stage<'a> {
         let host = Host::identify()
             .map_err(|why| Fault::File(format!("cannot identify this machine: {why}")))?;
         let Settings { scale, version, commit, seed, .. } = settings;
+        let date = date_now();
         let head = json!({
             "row": "museum", "schema": SCHEMA, "exhibit": name, "version": version,
             "commit": commit, "scale": scale.factor(), "seed": seed, "clients": settings.clients,
             "blocks": settings.blocks, "quick": settings.quick, "full": settings.full,
-            "host": host, "network": settings.far.as_ref().map(|far| &far.network),
+            "host": host, "network": settings.far.as_ref().map(|far| &far.network), "date": date,
         });
-        let earlier = match settings.fresh {
-            true => earlier::Earlier::default(),
-            false => earlier::Earlier::read(raw, &head).map_err(unwritable)?,
-        };
         let file = OpenOptions::new().create(true).append(true).open(raw).map_err(unwritable)?;
         let mut stage = Stage {
             settings: settings.clone(),
@@ -217,12 +206,11 @@ impl<'a> Stage<'a> {
             listener,
             host,
             placement: Placement::choose(),
-            date: earlier.date().unwrap_or_else(date_now),
+            date,
             doubts: Vec::new(),
             servers: 0,
             quiet: quiet::Quiet::default(),
             contests: crate::contest::Ran::default(),
-            earlier,
         };
         if stage.placement.is_none() {
             stage.doubt("Only one core may be used, so server and clients share it.");
@@ -233,11 +221,7 @@ impl<'a> Stage<'a> {
                  request here is not that of a release build.",
             );
         }
-        if stage.earlier.date().is_none() {
-            let mut head = head;
-            head["date"] = json!(stage.date);
-            stage.record(&head)?;
-        }
+        stage.record(&head)?;
         Ok(stage)
     }
 
@@ -279,16 +263,6 @@ impl<'a> Stage<'a> {
         let stopped = self.stopped().then(|| "It was stopped before its end.".to_string());
         let quick = self.settings.quick.then(|| "A quick run supports no claim.".to_string());
         stopped.or(quick).or_else(|| self.quiet.excuse())
-    }
-
-    /// The row that a stopped run with these settings has for `key`, if it has one.
-    pub(crate) fn known<T: DeserializeOwned>(&mut self, key: &Value) -> Option<T> {
-        let row = self.earlier.take(key)?;
-        if let Some(conditions) = row.get("conditions").or(row["run"].get("conditions")) {
-            let conditions = Conditions::deserialize(conditions).unwrap_or_default();
-            self.quiet.counts(&conditions);
-        }
-        T::deserialize(row).ok()
     }
 
     /// The time, machine and program of the run.
@@ -391,10 +365,8 @@ impl<'a> Stage<'a> {
         let exe = self.settings.exe.display().to_string();
         let command: Vec<String> = [exe].into_iter().chain(words).collect();
         let mut program = Process::start(&command, &dir, "helper").map_err(Fault::Lab)?;
-        let until = Instant::now() + limit;
-        while program.ended().is_none() && !self.stopped() && Instant::now() < until {
-            sleep(Duration::from_millis(100));
-        }
+        // What it left before the limit is its answer.
+        let _ = self.attend(&mut program, limit, |_| {});
         program.stop(PATIENCE);
         Ok(fs::read_to_string(dir.join(file)).ok())
     }

@@ -198,7 +198,7 @@ fn a_plan_file_runs_every_kind_of_load_point() {
     assert!(recovery.kept_share.is_some_and(|share| share > 0.0), "{recovery:?}");
     let search = of("p50 < 1s").search.expect("a search");
     assert!(!search.probes.is_empty(), "{search:?}");
-    assert!(said.contains("closed sweep") && said.contains("cost and speed"), "{said}");
+    assert!(said.contains("closed sweep"), "{said}");
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub enum Mark {
     Line,
     /// Bars.
     Bar,
+    /// Bars on top of each other, the parts of a whole.
+    Part,
     /// Points alone.
     Point,
 }

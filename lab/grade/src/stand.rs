@@ -118,7 +118,7 @@ fn launch(it: &Subject, folder: &Path, port: u16, time: Duration) -> Result<Conf
     let line: Vec<String> = it.line.iter().map(|word| word.replace("{port}", &number)).collect();
     let mut server = Confined::start(&line, folder, folder, time)?;
     // A connect would be a client.
-    let is_up = || tcp_sockets(LISTENS).any(|it| it.0 == port);
+    let is_up = || tcp_sockets(LISTENS).any(|it| it.0[0] == port);
     let is_up = within(SOON, || server.process.status().is_some() || is_up());
     match server.obituary() {
         Some(why) => Err(format!("the server {why}, before it listened on port {port}")),

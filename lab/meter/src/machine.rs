@@ -107,15 +107,17 @@ fn is_one_cpu(line: &str) -> bool {
 pub const LISTENS: &str = "0A";
 /// The state of an open connection there.
 pub const CONNECTED: &str = "01";
+/// The state of a connection there whose SYN was not answered.
+pub const CONNECTING: &str = "02";
 
-/// The TCP sockets of this machine in a state (proc_net_tcp(5)): each one's port, and its number in
-/// the links of `/proc/PID/fd`, 0 if no process holds it.
-pub fn tcp_sockets(state: &str) -> impl Iterator<Item = (u16, u32)> {
+/// The TCP sockets of this machine in a state (proc_net_tcp(5)): the ports of each one and of its
+/// peer, and its number in the links of `/proc/PID/fd`, 0 if no process holds it.
+pub fn tcp_sockets(state: &str) -> impl Iterator<Item = ([u16; 2], u32)> {
+    let port = |address: &str| u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok();
     let read = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, local, _, its, _, _, _, _, _, inode, ..] = words[..] else { return None };
-        let port = u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok()?;
-        (its == state).then_some((port, inode.parse().ok()?))
+        let [_, local, remote, its, _, _, _, _, _, inode, ..] = words[..] else { return None };
+        (its == state).then_some(([port(local)?, port(remote)?], inode.parse().ok()?))
     };
     // A machine without IPv6 has no second table.
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);

@@ -1,30 +1,24 @@
 //! Charts as plotly.js figures: data and layout, without separate colours.
 //!
+//! Every chart is a plain plot of series; `race` and `history` say which, and `plot` draws them.
+//!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
 //! light, dark and paper each have their own and this module knows none of them. Each figure comes
 //! with its [`Table`]: readers who cannot see the chart, or whose browser runs no script, get the
 //! same numbers.
 
-mod cost;
-mod curve;
 mod history;
 mod plot;
-mod search;
-mod tail;
-mod timeline;
+mod race;
 
-pub use cost::{census, costs};
-pub use curve::{Series, sweeps};
 pub use history::{Past, PastFigure, history};
-pub(crate) use plot::plot;
-pub use search::{capacities, overloads};
-pub use tail::tails;
-pub use timeline::timeline;
+pub(crate) use plot::{by_names, plot};
+pub use race::{Curve, capacities, census, costs, overloads, sweeps, tails, timeline};
 
 use document::Table;
 use lab::plan::Plan;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The number of arm colours in the style sheet; further arms begin again with another symbol.
 const COLOURS: usize = 7;
@@ -48,20 +42,6 @@ pub struct Chart {
     pub figure: String,
     /// The same numbers.
     pub table: Table,
-}
-
-/// Makes a chart of `{data, layout}`; `caption` explains how to read it.
-pub(crate) fn chart(
-    id: &str,
-    title: String,
-    caption: &str,
-    height: usize,
-    figure: &Value,
-    table: Table,
-) -> Chart {
-    let figure = figure.to_string().replace('<', "\\u003c");
-    let (id, caption) = (id.to_string(), caption.to_string());
-    Chart { id, title, caption, height, figure, table }
 }
 
 /// A chart's figure with its words in the chosen language.
@@ -120,37 +100,16 @@ pub(crate) fn look(plan: &Plan, name: &str) -> Look {
 
 /// Five significant digits: more would only make the page larger.
 pub(crate) fn short(value: f64) -> f64 {
+    rounded(value, 5)
+}
+
+/// A value with this many significant digits.
+pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
-    let scale = 10_f64.powf(4.0 - value.abs().log10().floor());
+    let scale = 10_f64.powi(digits - 1 - value.abs().log10().floor() as i32);
     (value * scale).round() / scale
-}
-
-/// Nanoseconds as microseconds, or null.
-pub(crate) fn micros(ns: Option<f64>) -> Value {
-    ns.map_or(Value::Null, |ns| json!(short(ns / 1e3)))
-}
-
-/// An axis of times in microseconds, logarithmic, with ticks that read `10 µs`, `1 ms`, `1 s`.
-pub(crate) fn time_axis(title: &str) -> Value {
-    let ticks: Vec<f64> =
-        (0..8).flat_map(|power| [1.0, 3.0].map(|it| it * 10_f64.powi(power))).collect();
-    let texts: Vec<String> = ticks
-        .iter()
-        .map(|&us| match us {
-            us if us < 1e3 => format!("{us:.0} µs"),
-            us if us < 1e6 => format!("{:.0} ms", us / 1e3),
-            us => format!("{:.0} s", us / 1e6),
-        })
-        .collect();
-    json!({"type": "log", "title": {"text": title}, "tickvals": ticks, "ticktext": texts,
-           "gridcolor": "$grid", "zeroline": false, "automargin": true})
-}
-
-/// The legend's place: beneath the chart.
-pub(crate) fn legend() -> Value {
-    json!({"orientation": "h", "y": -0.25, "yanchor": "top", "x": 0, "traceorder": "normal"})
 }
 
 #[cfg(test)]
@@ -166,11 +125,5 @@ mod tests {
         check(123_456.789, 123_460.0);
         check(-0.001_234_567, -0.001_234_6);
         check(f64::INFINITY, f64::INFINITY);
-    }
-
-    #[test]
-    #[should_panic(expected = "fits its table")]
-    fn a_row_that_does_not_fit_is_refused() {
-        Table::new(&["arm", "speed"]).row(vec!["epoll".to_string()]);
     }
 }

@@ -4,7 +4,7 @@
 //! behind them were made: the waiting of healthy clients next to each disturbance, and response
 //! times below the knee.
 
-use crate::charts::{Chart, plot};
+use crate::charts::{Chart, by_names, plot};
 use crate::export::junit::{Case, Outcome, suite};
 use crate::shell::{Charts, PageError, render};
 use document::{Axis, Checkup, CheckupRow, Judgement, Mark, Plot, Series};
@@ -123,7 +123,7 @@ fn figures(checkup: &Checkup) -> Vec<Chart> {
                 line("without it", "calm_p99_ns"),
             ],
         };
-        found.push(plot("plot-healthy", &drawn, &[]));
+        found.push(plot("plot-healthy", &drawn, &mut by_names(&[])));
     }
     let at = |key: &str| checkup.number("tail", key).map(|ns| ns / 1e6);
     let tail = |title: &str, keys: [&str; 2]| {
@@ -144,7 +144,7 @@ fn figures(checkup: &Checkup) -> Vec<Chart> {
                 tail("p99.9", ["half_p999_ns", "most_p999_ns"]),
             ],
         };
-        found.push(plot("plot-tail", &drawn, &[]));
+        found.push(plot("plot-tail", &drawn, &mut by_names(&[])));
     }
     found
 }

@@ -4,7 +4,7 @@
 //! published result, its repetition with the flaw, the run without the flaw, and the explanation.
 //! The scale stands next to every figure, so that a figure cut out of its page keeps it.
 
-use crate::charts::{Chart, plot};
+use crate::charts::{Chart, by_names, plot};
 use crate::shell::{Charts, PageError, render};
 use document::{Account, CameOut, Document, Finding, Plot, Section, Table};
 use language::tr;
@@ -66,7 +66,7 @@ fn names(it: &Document) -> Vec<&str> {
 }
 
 fn scaled_plot(id: &str, it: &Plot, (scale, names): (&str, &[&str])) -> Chart {
-    let mut chart = plot(id, it, names);
+    let mut chart = plot(id, it, &mut by_names(names));
     if !scale.is_empty() {
         chart.caption.push_str(&format!(" {}", tr(&format!("Here: {scale}."))));
     }

@@ -4,8 +4,8 @@
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   exhibit    a document of the museum, or an account of a search -> one HTML file
 //!   checkup    a check-up of a server -> HTML, the lines of a terminal, JUnit
-//!   results    what became of each published document -> HTML, Markdown
-//!   export     a run as Markdown, JSON, JUnit; an exhibit as Markdown
+//!   results    what became of each published document -> HTML, Markdown; an exhibit as Markdown
+//!   export     a run as Markdown, JSON, JUnit
 //!   terminal   the tables of both on a terminal
 //!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
 //!   sample     a made-up race, for tests and previews

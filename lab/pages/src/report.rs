@@ -10,7 +10,6 @@ mod outcomes;
 use crate::charts::{self, Chart};
 use crate::shell::{Charts, PageError, render};
 use crate::words;
-use document::Table;
 use lab::doubts::{Doubt, Weight};
 use lab::record::Run;
 use lab::verdict::Summary;
@@ -60,13 +59,12 @@ struct Findings<'a> {
 #[derive(Serialize)]
 struct Figures {
     tails: Vec<Chart>,
-    series: Vec<charts::Series>,
+    series: Vec<charts::Curve>,
     capacities: Vec<Chart>,
     overloads: Vec<Chart>,
     costs: Vec<Chart>,
     census: Vec<Chart>,
     uncounted: Vec<String>,
-    trees: Vec<(String, Table)>,
     timeline: Option<Chart>,
     history: Option<Chart>,
 }
@@ -77,7 +75,6 @@ struct Record {
     manifest: Vec<(String, String)>,
     settings: Vec<(String, String)>,
     arms: Vec<facts::ArmRow>,
-    trials: Vec<facts::TrialRow>,
 }
 
 /// Makes the report of a run as one HTML page.
@@ -138,11 +135,10 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             tails: charts::tails(run, summary),
             series: charts::sweeps(run, summary),
             capacities: charts::capacities(run),
-            overloads: charts::overloads(run, summary),
+            overloads: charts::overloads(run),
             costs: charts::costs(run, summary),
             census: charts::census(run),
             uncounted: facts::uncounted(run),
-            trees: facts::trees(summary),
             timeline: charts::timeline(run, summary),
             history: None,
         },
@@ -150,7 +146,6 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
             manifest: facts::manifest(run),
             settings: run.manifest.host.settings.clone().into_iter().collect(),
             arms: facts::arms(run),
-            trials: run.trials.iter().map(facts::trial_row).collect(),
         },
     }
 }

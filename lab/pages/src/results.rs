@@ -44,30 +44,34 @@ struct View<'a> {
     groups: Vec<Group<'a>>,
 }
 
-fn row(it: &Repeated) -> Row<'_> {
-    let findings = it.document.findings.iter().map(|finding| {
+fn row<'a>(it: &'a Document, command: &'a str) -> Row<'a> {
+    let findings = it.findings.iter().map(|finding| {
         let found = finding.found(words::number);
         [finding.expected.clone(), finding.came_out.to_string(), found]
     });
-    Row {
-        it: &it.document,
-        date: &it.date,
-        command: &it.command,
-        raw: &it.raw,
-        page: &it.page,
-        conclusion: it.document.conclusion.to_string(),
-        findings: findings.collect(),
-    }
+    let (date, raw, page, conclusion) = ("", "", "", it.conclusion.to_string());
+    Row { it, date, command, raw, page, conclusion, findings: findings.collect() }
+}
+
+/// An exhibit as Markdown, for a folder of kept runs: numbers and words, no charts. `command`
+/// repeats the run.
+///
+/// # Errors
+/// As [`results`].
+pub fn exhibit_markdown(it: &Document, command: &str) -> Result<String, PageError> {
+    Ok(render("exhibit.md", Charts::None, &row(it, command))? + "\n")
 }
 
 fn view(all: &[Repeated]) -> View<'_> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for repeated in all {
-        let published = &repeated.document.published;
+        let Repeated { document, date, command, raw, page } = repeated;
+        let (published, row) = (&document.published, row(document, command));
+        let row = Row { date, raw, page, ..row };
         let same = groups.iter_mut().find(|it| it.published.document == published.document);
         match same {
-            Some(group) => group.rows.push(row(repeated)),
-            None => groups.push(Group { published, rows: vec![row(repeated)] }),
+            Some(group) => group.rows.push(row),
+            None => groups.push(Group { published, rows: vec![row] }),
         }
     }
     View { groups }
@@ -92,7 +96,7 @@ pub fn results_markdown(all: &[Repeated]) -> Result<String, PageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use document::{CameOut, Conclusion, Finding};
+    use document::{CameOut, Conclusion, Finding, Section, Table};
 
     #[test]
     fn a_reader_finds_claim_outcome_reason_data_and_command() {
@@ -144,5 +148,39 @@ mod tests {
         }
         assert!(html.contains("Think &lt;time&gt;") && !html.contains("src=\"http"));
         assert_eq!(markdown.matches("\n## ").count(), 1, "one document: {markdown}");
+    }
+
+    #[test]
+    fn tables_findings_and_doubts_are_there() {
+        let mut numbers = Table::new(&["server", "requests/s"]);
+        numbers.row(["a|b", "12"].map(String::from));
+        let (name, expected) = ("x".to_string(), "more than three".to_string());
+        let document = Document {
+            title: "Mixes".to_string(),
+            interrupted: true,
+            took_s: 3.0,
+            flawed: Section { finding: "It was slow.".to_string(), numbers, ..Section::default() },
+            findings: vec![Finding {
+                name,
+                came_out: CameOut::No,
+                value: 2.0,
+                range: Some((1.5, 2.5)),
+                expected,
+            }],
+            doubts: vec!["Loopback.".to_string()],
+            ..Document::default()
+        };
+        let text =
+            exhibit_markdown(&document, "roundhouse museum mixes").expect("the template fits");
+        for want in [
+            "# Mixes\n",
+            "`roundhouse museum mixes`, 3 s. Stopped before its end.",
+            "| server | requests/s |\n|---|---|\n| a\\|b | 12 |\n",
+            "| more than three | NO | 2 [1.500, 2.500] |",
+            "**unresolved**: ",
+            "- Loopback.",
+        ] {
+            assert!(text.contains(want), "expected `{want}` in\n{text}");
+        }
     }
 }

@@ -38,6 +38,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("checkup.html", include_str!("assets/checkup.html")),
     ("results.html", include_str!("assets/results.html")),
     ("results.md", include_str!("assets/results.md")),
+    ("exhibit.md", include_str!("assets/exhibit.md")),
     ("motion.html", include_str!("assets/motion.html")),
 ];
 

@@ -1,4 +1,5 @@
-//! The echo server of the portfolio, with five switches: before and after its optimisation.
+//! The echo server of the portfolio, with five switches: before and after its optimisation. They are
+//! digits of a number, the last one of which is the lock.
 //!
 //! ```text
 //!   lock      one lock of the whole server is held from finding a session until its send is over,
@@ -19,22 +20,20 @@
 use memory::Padded;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 /// Bytes of a packet, and of its payload.
-pub const PACKET: usize = 10;
+const PACKET: usize = 10;
 /// The value of a packet's first two bytes.
-pub const PAYLOAD: u16 = 8;
+const PAYLOAD: u16 = 8;
 /// The payload of the first packet that a client gets.
-pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
+const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
 /// Bytes of a message buffer.
 const MESSAGE: usize = 20_000;
 /// Bytes of a session's buffers.
@@ -44,46 +43,13 @@ const SESSIONS: usize = 256;
 /// Threads that wait for events.
 const WORKERS: usize = 4;
 
-/// The switches' names, in the order of their letters.
-pub const SWITCHES: [&str; 5] = [
-    "no lock over the send",
-    "prepared sessions",
-    "message pool",
-    "plain session lock",
-    "cache lines apart",
-];
-
-/// The enabled ones of the five optimisations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Switches(pub u32);
+/// The enabled ones of the five optimisations, the first in the lowest bit.
+#[derive(Clone, Copy)]
+struct Switches(u32);
 
 impl Switches {
     fn is_on(self, at: u32) -> bool {
         self.0 >> at & 1 == 1
-    }
-}
-
-impl fmt::Display for Switches {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (0..SWITCHES.len() as u32).try_for_each(|at| write!(f, "{}", u8::from(self.is_on(at))))
-    }
-}
-
-impl FromStr for Switches {
-    type Err = String;
-
-    /// A `0` or `1` for each, such as `10011`.
-    fn from_str(text: &str) -> Result<Switches, String> {
-        let bad = || format!("expected five switches such as 10011, found `{text}`");
-        let mut on = 0;
-        for (at, letter) in text.chars().enumerate() {
-            match letter {
-                '0' => {}
-                '1' => on |= 1 << at,
-                _ => return Err(bad()),
-            }
-        }
-        if text.chars().count() == SWITCHES.len() { Ok(Switches(on)) } else { Err(bad()) }
     }
 }
 
@@ -391,49 +357,37 @@ pub fn packet(payload: u64) -> [u8; PACKET] {
     bytes
 }
 
-/// Serves on a port that the kernel chooses and the server prints, until the standard input ends.
+/// Serves on `port` for as long as the process lives.
 ///
 /// # Errors
 /// A sentence: bad switches, or no socket.
-pub fn serve(switches: &str) -> Result<(), String> {
-    let switches: Switches = switches.parse()?;
-    let served = if switches.is_on(4) { run::<Apart>(switches) } else { run::<Packed>(switches) };
+pub fn serve(switches: &str, port: u16) -> Result<(), String> {
+    let bad = |_| format!("expected switches such as 10011, found `{switches}`");
+    let switches = Switches(u32::from_str_radix(switches, 2).map_err(bad)?);
+    let served = match switches.is_on(4) {
+        true => run::<Apart>(switches, port),
+        false => run::<Packed>(switches, port),
+    };
     served.map_err(|why| format!("cannot serve: {why}"))
 }
 
-fn run<L: Lie>(switches: Switches) -> io::Result<()> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?.port());
+fn run<L: Lie>(switches: Switches, port: u16) -> io::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
     let server: Arc<Server<L>> = Arc::new(Server::new(switches)?);
     for _ in 0..WORKERS {
         let server = server.clone();
         thread::Builder::new().spawn(move || server.work())?;
     }
-    thread::Builder::new().spawn(move || {
-        for client in listener.incoming().flatten() {
-            // The client may have left already.
-            let _ = server.enter(client);
-        }
-    })?;
-    // The parent ends the server by closing the pipe; the process takes its threads with it.
-    io::stdin().read_to_end(&mut Vec::new())?;
+    for client in listener.incoming().flatten() {
+        // The client may have left already.
+        let _ = server.enter(client);
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn switches_are_written_as_they_are_read() {
-        for on in 0..32 {
-            assert_eq!(Switches(on).to_string().parse(), Ok(Switches(on)));
-        }
-        assert_eq!("10000".parse(), Ok(Switches(1)));
-        for bad in ["", "1001", "100112", "1001x", "111111"] {
-            assert!(bad.parse::<Switches>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_section_is_entered_again_by_its_holder_alone() {

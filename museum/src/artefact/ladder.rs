@@ -7,7 +7,7 @@
 use super::search::{ALL, Estimate, Found, neighbour, price};
 use grid::{Cell, Corners, Grid};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, LinkedList};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 /// A search node: the state of a cell in a rung.
 #[derive(Clone, Copy, Debug)]
@@ -25,56 +25,6 @@ fn rank(f: f64) -> u64 {
 
 fn estimate(from: Cell, to: Cell) -> f64 {
     ALL.estimate.of(from, to)
-}
-
-/// Two linked lists, but nodes from a pool: an array that reuses its places.
-#[derive(Debug, Default)]
-pub struct Pooled {
-    nodes: Vec<Known>,
-}
-
-impl Pooled {
-    /// Finds a shortest path.
-    pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-        let nodes = &mut self.nodes;
-        nodes.clear();
-        nodes.push(Known { cell: from, g: 0.0, parent: None, closed: false });
-        let mut open: LinkedList<u32> = LinkedList::from([0]);
-        let mut closed: LinkedList<u32> = LinkedList::new();
-        let mut expanded = 0;
-        loop {
-            let sum = |at: u32| nodes[at as usize].g + estimate(nodes[at as usize].cell, to);
-            let least = open.iter().enumerate().min_by(|a, b| sum(*a.1).total_cmp(&sum(*b.1)));
-            let Some(place) = least.map(|it| it.0) else { break };
-            let mut rest = open.split_off(place);
-            let Some(at) = rest.pop_front() else { break };
-            open.append(&mut rest);
-            let node = nodes[at as usize];
-            if node.cell == to {
-                let by = |cell| nodes.iter().find(|it| it.cell == cell).copied();
-                return traced(to, expanded, by);
-            }
-            expanded += 1;
-            closed.push_back(at);
-            for direction in 0..8 {
-                let Some(cell) = neighbour(grid, corners, node.cell, direction) else { continue };
-                let (g, parent) = (node.g + price(direction), Some(node.cell));
-                let known = open.iter().chain(&closed).find(|it| nodes[**it as usize].cell == cell);
-                match known {
-                    None => {
-                        open.push_back(nodes.len() as u32);
-                        nodes.push(Known { cell, g, parent, closed: false });
-                    }
-                    Some(&known) if g < nodes[known as usize].g - 1e-9 => {
-                        nodes[known as usize].g = g;
-                        nodes[known as usize].parent = parent;
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-        Found { cells: Vec::new(), expanded }
-    }
 }
 
 /// The open list as an ordered map (the repair that the portfolio itself proposes), nodes in a hash
@@ -114,26 +64,15 @@ pub fn ordered(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
     Found { cells: Vec::new(), expanded }
 }
 
-/// A binary heap, nodes in a hash table.
-pub fn hashed(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-    let (mut nodes, mut open) = (HashMap::new(), BinaryHeap::new());
-    heaped(&mut nodes, &mut open, (grid, corners, Estimate::Octile), (from, to))
-}
-
-/// A binary heap, with nodes in an array by cell that persists from search to search.
+/// A binary heap, in which a cell may lie several times, and nodes in an array by cell that persists
+/// from search to search, each with the number of its search.
 #[derive(Debug)]
 pub struct Dense {
-    nodes: ByCell,
-    open: Heap,
-    estimate: Estimate,
-}
-
-/// Nodes in an array by cell, each with the number of its search.
-#[derive(Debug)]
-struct ByCell {
     nodes: Vec<(u32, Known)>,
     width: usize,
     search: u32,
+    open: BinaryHeap<Reverse<(u64, Cell)>>,
+    estimate: Estimate,
 }
 
 impl Dense {
@@ -142,36 +81,9 @@ impl Dense {
         let width = usize::from(grid.width());
         let nowhere = Known { cell: Cell::new(0, 0), g: 0.0, parent: None, closed: false };
         let nodes = vec![(0, nowhere); width * usize::from(grid.height())];
-        Dense { nodes: ByCell { nodes, width, search: 0 }, open: BinaryHeap::new(), estimate }
+        Dense { nodes, width, search: 0, open: BinaryHeap::new(), estimate }
     }
 
-    /// Finds a path, a shortest one if the estimate is never too high.
-    pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-        self.nodes.search += 1;
-        self.open.clear();
-        heaped(&mut self.nodes, &mut self.open, (grid, corners, self.estimate), (from, to))
-    }
-}
-
-type Heap = BinaryHeap<Reverse<(u64, Cell)>>;
-
-/// Nodes that are found by their cell.
-trait Nodes {
-    fn known(&mut self, cell: Cell) -> Option<&mut Known>;
-    fn set(&mut self, node: Known);
-}
-
-impl Nodes for HashMap<Cell, Known> {
-    fn known(&mut self, cell: Cell) -> Option<&mut Known> {
-        self.get_mut(&cell)
-    }
-
-    fn set(&mut self, node: Known) {
-        self.insert(node.cell, node);
-    }
-}
-
-impl Nodes for ByCell {
     #[inline]
     fn known(&mut self, cell: Cell) -> Option<&mut Known> {
         let (search, known) =
@@ -184,39 +96,36 @@ impl Nodes for ByCell {
         let at = usize::from(node.cell.y) * self.width + usize::from(node.cell.x);
         self.nodes[at] = (self.search, node);
     }
-}
 
-/// The search over a binary heap, in which a cell may lie several times.
-fn heaped(
-    nodes: &mut impl Nodes,
-    open: &mut Heap,
-    (grid, corners, estimate): (&Grid, Corners, Estimate),
-    (from, to): (Cell, Cell),
-) -> Found {
-    nodes.set(Known { cell: from, g: 0.0, parent: None, closed: false });
-    open.push(Reverse((rank(estimate.of(from, to)), from)));
-    let mut expanded = 0;
-    while let Some(Reverse((_, cell))) = open.pop() {
-        let Some(node) = nodes.known(cell) else { continue };
-        if std::mem::replace(&mut node.closed, true) {
-            continue;
-        }
-        let node = *node;
-        if cell == to {
-            return traced(to, expanded, |cell| nodes.known(cell).copied());
-        }
-        expanded += 1;
-        for direction in 0..8 {
-            let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
-            let (g, parent) = (node.g + price(direction), Some(cell));
-            let known = nodes.known(next);
-            if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
-                nodes.set(Known { cell: next, g, parent, closed: false });
-                open.push(Reverse((rank(g + estimate.of(next, to)), next)));
+    /// Finds a path, a shortest one if the estimate is never too high.
+    pub fn find(&mut self, grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+        self.search += 1;
+        self.open.clear();
+        self.set(Known { cell: from, g: 0.0, parent: None, closed: false });
+        self.open.push(Reverse((rank(self.estimate.of(from, to)), from)));
+        let mut expanded = 0;
+        while let Some(Reverse((_, cell))) = self.open.pop() {
+            let Some(node) = self.known(cell) else { continue };
+            if std::mem::replace(&mut node.closed, true) {
+                continue;
+            }
+            let node = *node;
+            if cell == to {
+                return traced(to, expanded, |cell| self.known(cell).copied());
+            }
+            expanded += 1;
+            for direction in 0..8 {
+                let Some(next) = neighbour(grid, corners, cell, direction) else { continue };
+                let (g, parent) = (node.g + price(direction), Some(cell));
+                let known = self.known(next);
+                if known.is_none_or(|known| !known.closed && g < known.g - 1e-9) {
+                    self.set(Known { cell: next, g, parent, closed: false });
+                    self.open.push(Reverse((rank(g + self.estimate.of(next, to)), next)));
+                }
             }
         }
+        Found { cells: Vec::new(), expanded }
     }
-    Found { cells: Vec::new(), expanded }
 }
 
 fn traced(to: Cell, expanded: u32, mut known: impl FnMut(Cell) -> Option<Known>) -> Found {
@@ -246,9 +155,7 @@ mod tests {
                 f64::from(pair.straight) + f64::from(pair.diagonal) * std::f64::consts::SQRT_2
             });
             let all = [
-                Pooled::default().find(&grid, rule, from, to),
                 ordered(&grid, rule, from, to),
-                hashed(&grid, rule, from, to),
                 Dense::new(&grid, Estimate::Octile).find(&grid, rule, from, to),
                 super::super::search::astar(&grid, rule, from, to, ALL),
             ];

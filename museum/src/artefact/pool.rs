@@ -190,7 +190,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         let node = B::call(|| self.nodes.node(index));
         let is_sound = B::call(|| node.before.load(Relaxed)) == GUARD
             && B::call(|| node.after.load(Relaxed)) == GUARD
-            && B::call(|| node.in_use.swap_relaxed(false));
+            && B::call(|| swapped(&node.in_use, false));
         if !is_sound {
             return false;
         }
@@ -224,17 +224,11 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
 }
 
 /// The behaviour of a plain word: read, then write.
-trait SwapRelaxed {
-    fn swap_relaxed(&self, value: bool) -> bool;
-}
-
-impl SwapRelaxed for AtomicBool {
-    #[inline]
-    fn swap_relaxed(&self, value: bool) -> bool {
-        let before = self.load(Relaxed);
-        self.store(value, Relaxed);
-        before
-    }
+#[inline]
+fn swapped(word: &AtomicBool, value: bool) -> bool {
+    let before = word.load(Relaxed);
+    word.store(value, Relaxed);
+    before
 }
 
 #[cfg(test)]

@@ -1,21 +1,20 @@
-//! Arms that need a separate process, and the parent's end of their pipes.
+//! Arms that need a separate process.
 //!
 //! A heap has a history: earlier allocations decide the cost of a later one. And the heap is chosen
-//! when a program starts. So a cold heap is a fresh process for each measurement, and a heap
-//! without its caches is a process started with other settings.
+//! when a program starts. So each measurement of a cold heap, and of a heap without its caches, is a
+//! fresh process, the latter with other settings.
 
 use super::echo;
 use crate::code::source::{Source, replaced};
 use crate::contest::{each, thread_time};
 use crate::exhibit::Fault;
 use std::hint::black_box;
-use std::io::{self, BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The commands of an artefact.
-const KNOWN: &str = "heap, cold BYTES COUNT or echo SWITCHES";
+const KNOWN: &str = "heap BYTES LIVE COUNT, cold BYTES COUNT or echo SWITCHES PORT";
 
 /// Runs the artefact that `words` name, for a hidden command of the program.
 ///
@@ -25,28 +24,20 @@ pub fn run(words: &[String]) -> Result<(), String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<usize>().map_err(|_| format!("no number: {text}"));
     match words.as_slice() {
-        ["heap"] => heap(),
+        ["heap", bytes, live, count] => heap(number(bytes)?, number(live)?, number(count)?),
         ["cold", bytes, count] => cold(number(bytes)?, number(count)?),
-        ["echo", switches] => echo::serve(switches),
+        ["echo", switches, port] => echo::serve(switches, number(port)? as u16),
         _ => Err(format!("expected {KNOWN}, found `{}`", words.join(" "))),
     }
 }
 
-/// Answers each line `BYTES LIVE OPERATIONS` with nanoseconds for a replacement of one of LIVE
-/// live objects.
-fn heap() -> Result<(), String> {
+/// Prints nanoseconds for a replacement of one of `live` live objects.
+fn heap(bytes: usize, live: usize, operations: usize) -> Result<(), String> {
     // With a second thread the C library takes its locks, as a server's does.
     let (_alive, parked) = std::sync::mpsc::channel::<()>();
     let parked = std::thread::Builder::new().spawn(move || parked.recv());
     parked.map_err(|why| why.to_string())?;
-    for line in io::stdin().lock().lines() {
-        let line = line.map_err(|why| why.to_string())?;
-        let numbers: Vec<usize> = line.split(' ').filter_map(|it| it.parse().ok()).collect();
-        let [bytes, live, operations] = numbers[..] else {
-            return Err(format!("expected BYTES LIVE OPERATIONS, found `{line}`"));
-        };
-        println!("{}", replaced(&mut Sized(bytes), live.max(1), operations as u64));
-    }
+    println!("{}", replaced(&mut Sized(bytes), live.max(1), operations as u64));
     Ok(())
 }
 
@@ -99,79 +90,19 @@ fn page_faults() -> Option<u64> {
     fields.split_whitespace().nth(7)?.parse().ok()
 }
 
-/// An artefact that answers lines with lines.
-pub struct Subprocess {
-    child: Child,
-    asks: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Subprocess {
-    /// Starts `artefact` of the program `exe` with these environment variables.
-    ///
-    /// # Errors
-    /// [`Fault::Server`] if it cannot be started.
-    pub fn start(exe: &Path, artefact: &[&str], env: &[(&str, &str)]) -> Result<Subprocess, Fault> {
-        let cannot = |why: &str| Fault::Server(format!("cannot run {}: {why}", exe.display()));
-        let mut child = Command::new(exe)
-            .arg("artefact")
-            .args(artefact)
-            .envs(env.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|why| cannot(&why.to_string()))?;
-        let asks = child.stdin.take();
-        let answers = child.stdout.take().ok_or_else(|| cannot("it has no output"))?;
-        Ok(Subprocess { child, asks, answers: BufReader::new(answers) })
-    }
-
-    /// The number of its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Writes a line, unless it is empty, and reads the answer.
-    ///
-    /// # Errors
-    /// [`Fault::Server`] if the process has ended.
-    pub fn ask(&mut self, line: &str) -> Result<String, Fault> {
-        let gone = |why: String| Fault::Server(format!("the artefact is gone: {why}"));
-        if let Some(asks) = self.asks.as_mut().filter(|_| !line.is_empty()) {
-            writeln!(asks, "{line}").map_err(|why| gone(why.to_string()))?;
-        }
-        let mut answer = String::new();
-        let read = self.answers.read_line(&mut answer).map_err(|why| gone(why.to_string()))?;
-        if read == 0 {
-            return Err(gone("it has closed its output".to_string()));
-        }
-        Ok(answer.trim().to_string())
-    }
-
-    /// Requests numbers.
-    ///
-    /// # Errors
-    /// [`Fault::Server`] if the process has ended or its answer has no numbers.
-    pub fn numbers(&mut self, line: &str) -> Result<Vec<f64>, Fault> {
-        let answer = self.ask(line)?;
-        let numbers: Result<Vec<f64>, _> = answer.split(' ').map(str::parse).collect();
-        numbers.map_err(|_| Fault::Server(format!("expected numbers, found `{answer}`")))
-    }
-}
-
-impl Drop for Subprocess {
-    fn drop(&mut self) {
-        // The end of its input ends it; one that does not hear is killed.
-        self.asks = None;
-        for _ in 0..200 {
-            match self.child.try_wait() {
-                Ok(None) => std::thread::sleep(std::time::Duration::from_millis(10)),
-                _ => return,
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Runs `artefact` of the program `exe` with these environment variables and returns the numbers
+/// that it prints.
+///
+/// # Errors
+/// [`Fault::Server`] if it cannot be started, or prints anything else.
+pub fn numbers(exe: &Path, artefact: &str, env: &[(&str, &str)]) -> Result<Vec<f64>, Fault> {
+    let cannot = |why: String| Fault::Server(format!("cannot run {artefact}: {why}"));
+    let mut command = Command::new(exe);
+    let ran = command.arg("artefact").args(artefact.split(' ')).envs(env.iter().copied());
+    let ran = ran.stderr(Stdio::inherit()).output().map_err(|why| cannot(why.to_string()))?;
+    let answer = String::from_utf8_lossy(&ran.stdout);
+    let numbers: Result<Vec<f64>, _> = answer.trim().split(' ').map(str::parse).collect();
+    numbers.map_err(|_| cannot(format!("expected numbers, found `{answer}`")))
 }
 
 #[cfg(test)]

@@ -14,31 +14,21 @@ use std::collections::LinkedList;
 use std::rc::Rc;
 
 /// Columns and rows of a step in each direction, clockwise from north.
-pub const STEP: [(i32, i32); 8] =
+const STEP: [(i16, i16); 8] =
     [(0, -1), (1, -1), (1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1)];
 
 /// The neighbour of a free cell in a direction, if a step there is legal.
 #[inline]
 pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) -> Option<Cell> {
-    let (dx, dy) = STEP[direction];
-    let x = from.x.checked_add_signed(dx as i16)?;
-    let y = from.y.checked_add_signed(dy as i16)?;
-    let to = Cell::new(x, y);
-    if !grid.is_free(to) {
-        return None;
-    }
-    if direction.is_multiple_of(2) {
-        return Some(to);
-    }
-    let beside = [Cell::new(to.x, from.y), Cell::new(from.x, to.y)];
-    let free = beside.into_iter().filter(|it| grid.is_free(*it)).count();
-    let fits = match corners {
-        Corners::Always => true,
-        Corners::OneObstacle => free >= 1,
-        Corners::NoObstacle => free == 2,
-        Corners::FourNeighbour => false,
-    };
-    fits.then_some(to)
+    let to = ahead(from, direction)?;
+    oracle::step(grid, corners, from, to).map(|_| to)
+}
+
+/// The cell beside another one.
+#[inline]
+fn ahead(from: Cell, direction: usize) -> Option<Cell> {
+    let (dx, dy) = STEP[direction % 8];
+    Some(Cell::new(from.x.checked_add_signed(dx)?, from.y.checked_add_signed(dy)?))
 }
 
 /// The cost of a step in a direction.
@@ -157,10 +147,6 @@ fn traced(goal: Option<Rc<Node>>, expanded: u32) -> Found {
     Found { cells, expanded }
 }
 
-fn start(from: Cell, estimate: f64) -> Nodes {
-    LinkedList::from([node(from, 8, 0.0, estimate, None)])
-}
-
 fn node(cell: Cell, direction: usize, g: f64, f: f64, parent: Option<Rc<Node>>) -> Rc<Node> {
     let (g, f, parent) = (Changing::new(g), Changing::new(f), RefCell::new(parent));
     Rc::new(Node { cell, direction, g, f, parent })
@@ -168,64 +154,61 @@ fn node(cell: Cell, direction: usize, g: f64, f: f64, parent: Option<Rc<Node>>) 
 
 /// A* over two linked lists.
 pub fn astar(grid: &Grid, corners: Corners, from: Cell, to: Cell, repairs: Repairs) -> Found {
-    let estimate = |cell| repairs.estimate.of(cell, to);
-    let mut open = start(from, estimate(from));
+    search(from, to, Some(repairs), |cell, _| {
+        let next = move |direction| neighbour(grid, corners, cell, direction);
+        (0..8).filter_map(move |it| Some((it, next(it)?, price(it))))
+    })
+}
+
+/// Jump point search over two linked lists, as published: a cell that is found again stays unchanged,
+/// whatever the cost of the new path.
+pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
+    let jumper = &Jumper { grid, corners, to };
+    search(from, to, None, |cell, entered| {
+        let jump = move |direction| jumper.jump(cell, direction);
+        jumper.directions(cell, entered).into_iter().filter_map(move |it| {
+            let next = jump(it)?;
+            Some((it, next, Estimate::Octile.of(cell, next)))
+        })
+    })
+}
+
+/// The common part of both: `ways` gives directions, cells and costs from a cell that was entered in a
+/// direction.
+fn search<W: Iterator<Item = (usize, Cell, f64)>>(
+    from: Cell,
+    to: Cell,
+    repairs: Option<Repairs>,
+    ways: impl Fn(Cell, usize) -> W,
+) -> Found {
+    let Repairs { estimate, exact } = repairs.unwrap_or(NONE);
+    let mut open = Nodes::from([node(from, 8, 0.0, estimate.of(from, to), None)]);
     let mut closed = Nodes::new();
     let mut expanded = 0;
     while let Some(node) = take_least(&mut open) {
-        if repairs.exact && node.cell == to {
+        if exact && node.cell == to {
             return traced(Some(node), expanded);
         }
         expanded += 1;
         closed.push_back(node.clone());
-        for direction in 0..8 {
-            let Some(cell) = neighbour(grid, corners, node.cell, direction) else { continue };
-            let g = node.g.get() + price(direction);
+        for (direction, cell, price) in ways(node.cell, node.direction) {
+            let g = node.g.get() + price;
             let known = open.iter().chain(&closed).find(|it| it.cell == cell);
             let Some(known) = known else {
-                let parent = Some(node.clone());
-                open.push_back(self::node(cell, direction, g, g + estimate(cell), parent));
+                let (f, parent) = (g + estimate.of(cell, to), Some(node.clone()));
+                open.push_back(self::node(cell, direction, g, f, parent));
                 continue;
             };
             // Rounded sums of the same steps in another order are no shorter way.
-            if g < known.g.get() - 1e-9 {
+            if repairs.is_some() && g < known.g.get() - 1e-9 {
                 known.g.set(g);
                 known.parent.replace(Some(node.clone()));
-                if repairs.exact {
-                    known.f.set(g + estimate(cell));
+                if exact {
+                    known.f.set(g + estimate.of(cell, to));
                 }
             }
         }
-        if !repairs.exact
-            && let Some(goal) = open.iter().find(|it| it.cell == to)
-        {
-            return traced(Some(goal.clone()), expanded);
-        }
-    }
-    traced(None, expanded)
-}
-
-/// Jump point search over two linked lists, as published.
-pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
-    let jumper = Jumper { grid, corners, to };
-    let estimate = |cell| Estimate::Manhattan.of(cell, to);
-    let mut open = start(from, estimate(from));
-    let mut closed = Nodes::new();
-    let mut expanded = 0;
-    while let Some(node) = take_least(&mut open) {
-        expanded += 1;
-        closed.push_back(node.clone());
-        for direction in jumper.directions(node.cell, node.direction) {
-            let Some(cell) = jumper.jump(node.cell, direction) else { continue };
-            // Found before: it stays unchanged, whatever the cost of the new path.
-            if open.iter().chain(&closed).any(|it| it.cell == cell) {
-                continue;
-            }
-            let g = node.g.get() + Estimate::Octile.of(node.cell, cell);
-            let parent = Some(node.clone());
-            open.push_back(self::node(cell, direction, g, g + estimate(cell), parent));
-        }
-        if let Some(goal) = open.iter().find(|it| it.cell == to) {
+        if !exact && let Some(goal) = open.iter().find(|it| it.cell == to) {
             return traced(Some(goal.clone()), expanded);
         }
     }
@@ -244,10 +227,7 @@ impl Jumper<'_> {
     }
 
     fn is_free(&self, from: Cell, direction: usize) -> bool {
-        let (dx, dy) = STEP[direction % 8];
-        let x = from.x.checked_add_signed(dx as i16);
-        let y = from.y.checked_add_signed(dy as i16);
-        x.zip(y).is_some_and(|(x, y)| self.grid.is_free(Cell::new(x, y)))
+        ahead(from, direction).is_some_and(|it| self.grid.is_free(it))
     }
 
     /// Directions that an obstacle makes necessary for a search that comes in `direction`.

@@ -7,7 +7,8 @@ use crate::results::Results;
 use crate::scope::Scope;
 use crate::stage::{Stage, Up};
 use lab::server::Process;
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use stats::words;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,32 +17,6 @@ use std::time::Duration;
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
-
-/// The swarm's measurements.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Swarm {
-    /// Requests, failed ones too.
-    pub requests: u64,
-    /// Failed requests.
-    pub failures: u64,
-    /// Mean of the response times, milliseconds.
-    pub mean_ms: f64,
-    /// Requests a second.
-    pub rps: f64,
-    /// The first failure.
-    pub first: Option<FirstError>,
-}
-
-/// The first failure.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FirstError {
-    /// Requests before it.
-    pub after_requests: u64,
-    /// Users at the time.
-    pub users: u64,
-    /// Python's message.
-    pub words: String,
-}
 
 /// The program at the path in `ROUNDHOUSE_LOCUST`, or else the one on the search path.
 pub fn program() -> Option<PathBuf> {
@@ -68,17 +43,19 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
         let Some(found) = swarm(stage, &up, (users, rate), span, 8_192)? else { break };
         let server = format!("{name}, {group}");
         stage.record(&serde_json::json!({"row": "locust", "server": server, "run": found}))?;
-        stage.step(&format!("{what}: {} requests/s", stats::words::number(found.rps)));
-        let first = found.first.as_ref();
+        let number = |it: &Value| it.as_f64();
+        let rate = words::number(number(&found["rps"]).unwrap_or(0.0));
+        stage.step(&format!("{what}: {rate} requests/s"));
+        let first = &found["first"];
         let figures = [
-            ("rps", Some(found.rps)),
-            ("whole_ms", Some(found.mean_ms)),
-            ("answered", Some(found.requests as f64)),
-            ("before", first.map(|it| it.after_requests as f64)),
-            ("users", first.map(|it| it.users as f64)),
+            ("rps", number(&found["rps"])),
+            ("whole_ms", number(&found["mean_ms"])),
+            ("answered", number(&found["requests"])),
+            ("before", number(&first["after_requests"])),
+            ("users", number(&first["users"])),
         ];
         results.add(&format!("{server}, by Locust"), "locust", 0, known(figures));
-        let words = first.map_or("nothing failed".to_string(), |it| it.words.clone());
+        let words = first["words"].as_str().unwrap_or("nothing failed").to_string();
         results.cell(&format!("{server}, by Locust"), "locust").notes.push(words);
     }
     Ok(())
@@ -94,7 +71,7 @@ fn swarm(
     (users, rate): (u32, u32),
     span: Duration,
     descriptors: u32,
-) -> Result<Option<Swarm>, Fault> {
+) -> Result<Option<Value>, Fault> {
     let Some(program) = program() else { return Ok(None) };
     let file = up.dir.join("ramp.py");
     fs::write(&file, FILE)

@@ -4,10 +4,10 @@
 //! The exhibit `path-ladder` calls `run`. A rung changes one thing against the rung below it, so
 //! each step shows its own effect; the top two rungs are this project's searches. Lengths and
 //! numbers of expanded nodes are recorded next to the times, because a search that returns a longer
-//! path is not faster. Maps of the MovingAI sets take part if `ROUNDHOUSE_MAPS` names their folder.
+//! path is not faster.
 
 use super::{blocks, list, whole};
-use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
+use crate::artefact::ladder::{Dense, ordered};
 use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
 use crate::contest::{Contest, ns_each};
 use crate::exhibit::Fault;
@@ -15,32 +15,25 @@ use crate::query::{float, items};
 use crate::results::{Figures, Results};
 use crate::scope::Scope;
 use crate::stage::Stage;
-use grid::movingai::{Map, scenario};
-use grid::{Cell, Corners, Grid, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use grid::movingai::Map;
+use grid::{Cell, Corners, Grid, Method, OneObstacle, Searcher};
 use minijinja::Value;
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 
 /// The rungs on the published maps, from the foot.
-const RUNGS: [&str; 10] = [
+const RUNGS: [&str; 8] = [
     "A* as published",
     "JPS as published",
     "A*, lists, right",
-    "+ nodes from a pool",
     "ordered map, hash",
-    "binary heap, hash",
     "heap, array by cell",
     "the same, Manhattan",
     "our A*",
     "our JPS",
 ];
-const OURS: [usize; 2] = [8, 9];
+const OURS: [usize; 2] = [6, 7];
 /// Names of the searches that are tried in a straight line.
 const STRAIGHT: [&str; 4] = ["A* as published", "JPS as published", "our A*", "our JPS"];
-/// Queries of a map from a set, spread over its scenario.
-const SAMPLE: usize = 12;
-/// The variable that names the folder of maps.
-const MAPS_AT: &str = "ROUNDHOUSE_MAPS";
 
 pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
     let blocks = blocks(scope)?;
@@ -50,15 +43,7 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
             return Ok(());
         }
     }
-    straight(stage, &list(scope, "tiles")?, (blocks, whole(scope, "times_straight")?), results)?;
-    let mut maps = Vec::new();
-    for file in scenarios(whole(scope, "maps_max")? as usize) {
-        if let Some(map) = course(stage, &file, results)? {
-            maps.push(map);
-        }
-    }
-    results.set("maps", maps);
-    Ok(())
+    straight(stage, &list(scope, "tiles")?, (blocks, whole(scope, "times_straight")?), results)
 }
 
 /// One of the published queries.
@@ -82,15 +67,13 @@ fn note(results: &mut Results, arm: &str, point: &str, name: &str, value: f64) {
     results.add(arm, point, 0, Figures::from([(name.to_string(), value)]));
 }
 
-const COURSE: [&str; 3] = ["heap, array by cell", "our A*", "our JPS"];
-
 fn bad(why: impl std::fmt::Display) -> Fault {
     Fault::File(format!("cannot use a map: {why}"))
 }
 
 /// A search of ours, with its result in the form of the others.
-fn ours<R: Rule>(
-    searcher: &mut Searcher<R>,
+fn ours(
+    searcher: &mut Searcher<OneObstacle>,
     grid: &Grid,
     method: Method,
     (from, to): (Cell, Cell),
@@ -107,17 +90,14 @@ type Find<'g> = Box<dyn FnMut(Cell, Cell) -> Found + 'g>;
 
 fn rungs(grid: &Grid) -> Vec<Find<'_>> {
     let rule = Corners::OneObstacle;
-    let mut pooled = Pooled::default();
     let mut dense = Dense::new(grid, Estimate::Octile);
     let mut hasty = Dense::new(grid, Estimate::Manhattan);
-    let [mut plain, mut jumping] = [(); 2].map(|()| Searcher::<OneObstacle>::new());
+    let [mut plain, mut jumping] = [(); 2].map(|()| Searcher::new());
     vec![
         Box::new(move |from, to| astar(grid, rule, from, to, NONE)),
         Box::new(move |from, to| jps(grid, rule, from, to)),
         Box::new(move |from, to| astar(grid, rule, from, to, ALL)),
-        Box::new(move |from, to| pooled.find(grid, rule, from, to)),
         Box::new(move |from, to| ordered(grid, rule, from, to)),
-        Box::new(move |from, to| hashed(grid, rule, from, to)),
         Box::new(move |from, to| dense.find(grid, rule, from, to)),
         Box::new(move |from, to| hasty.find(grid, rule, from, to)),
         Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
@@ -177,57 +157,4 @@ fn straight(
         }
     }
     Ok(())
-}
-
-/// The scenarios of the folder that the environment names.
-fn scenarios(most: usize) -> Vec<PathBuf> {
-    let Some(folder) = std::env::var_os(MAPS_AT) else { return Vec::new() };
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut files: Vec<PathBuf> = entries.filter_map(|it| Some(it.ok()?.path())).collect();
-    files.retain(|it| it.extension().is_some_and(|ending| ending == "scen"));
-    files.sort();
-    files.truncate(most);
-    files
-}
-
-/// Searches on a map of a set; its name and the number of queries.
-fn course(
-    stage: &mut Stage<'_>,
-    file: &Path,
-    results: &mut Results,
-) -> Result<Option<(String, usize)>, Fault> {
-    let read =
-        |path: &Path| std::fs::read(path).map_err(|why| bad(format!("{}: {why}", path.display())));
-    let grid = Map::parse(&read(&file.with_extension(""))?).map_err(bad)?.grid().map_err(bad)?;
-    let mut queries = scenario(&read(file)?).map_err(bad)?;
-    let every = queries.len().div_ceil(SAMPLE).max(1);
-    queries = queries.into_iter().rev().step_by(every).collect();
-    let mut dense = Dense::new(&grid, Estimate::Octile);
-    let [mut plain, mut jumping] = [(); 2].map(|()| Searcher::<NoObstacle>::new());
-    let grid = &grid;
-    let finds: [Find<'_>; 3] = [
-        Box::new(move |from, to| dense.find(grid, Corners::NoObstacle, from, to)),
-        Box::new(move |from, to| ours(&mut plain, grid, Method::AStar, (from, to))),
-        Box::new(move |from, to| ours(&mut jumping, grid, Method::Jps, (from, to))),
-    ];
-    let name = file.file_name().unwrap_or_default().to_string_lossy().replace(".map.scen", "");
-    let mut contest = Contest::new(name.clone(), stage.settings().rounds(6));
-    for (arm, mut find) in COURSE.into_iter().zip(finds) {
-        let mut optimal = 0;
-        for query in &queries {
-            let length = find(query.from, query.to).length(grid, Corners::NoObstacle);
-            let is_right = |it: f64| (it - query.length).abs() <= query.tolerance;
-            optimal += u32::from(length.is_some_and(is_right));
-        }
-        note(results, arm, &name, "optimal", optimal.into());
-        let queries = &queries;
-        contest.arm(arm, move || {
-            ns_each(queries.len() as u64, || {
-                for query in queries {
-                    black_box(find(query.from, query.to));
-                }
-            })
-        });
-    }
-    Ok(stage.contest(contest, results)?.then_some((name, queries.len())))
 }

@@ -7,19 +7,18 @@
 //! another setting of the C library and therefore its own process, which the contest asks for
 //! numbers.
 
-use super::source::{Heap, Object, Source, at_once, replaced};
+use super::source::{Heap, Source, at_once, replaced};
 use super::{blocks, list, whole};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, Gate, List, Locked, Open, Pool, Queue, Stack, Turn};
-use crate::artefact::program::Subprocess;
+use crate::artefact::program::numbers;
 use crate::contest::{Contest, Rng, cost, each, ns_each, thread_time};
 use crate::exhibit::Fault;
-use crate::pool::{Handle, Order, Pool as Ours};
 use crate::results::Results;
 use crate::scope::Scope;
 use crate::stage::Stage;
-use std::borrow::BorrowMut;
 use std::hint::black_box;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The C library's switch that takes its threads' caches away (glibc manual, "Memory Allocation
@@ -49,7 +48,7 @@ pub fn heap(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resu
     for size in list(scope, "sizes")? {
         let mut contest = Contest::new(format!("published, {size} bytes"), blocks);
         of_size!(size, as_published(&mut contest, pairs));
-        without_cache(stage, &mut contest, "heap without caches, at once", (size, 1, pairs))?;
+        without_cache(stage, &mut contest, "heap without caches, at once", (size, 1, pairs));
         if !stage.contest(contest, results)? {
             return Ok(());
         }
@@ -63,13 +62,11 @@ pub fn heap(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resu
         let nodes = (live + 8) as u32;
         let mut contest = Contest::new(format!("64 bytes, {live} live"), blocks);
         contest.arm("heap", || replaced(&mut Heap::<7>, live, pairs));
-        without_cache(stage, &mut contest, "heap without caches", (64, live, pairs))?;
+        without_cache(stage, &mut contest, "heap without caches", (64, live, pairs));
         let locked = Pool::<8, Array<8>, Locked, Stack, Optimised>::new(nodes);
         contest.arm("pool with a lock", move || replaced(&mut &locked, live, pairs));
         let open = Pool::<8, Array<8>, Open, Stack, Optimised>::new(nodes);
         contest.arm("the same pool, no lock", move || replaced(&mut &open, live, pairs));
-        let mut checked = Ours::<Object<7>>::new(nodes, Order::Stack);
-        contest.arm("our checked pool", move || replaced(&mut checked, live, pairs));
         if !stage.contest(contest, results)? {
             return Ok(());
         }
@@ -99,13 +96,12 @@ fn without_cache(
     contest: &mut Contest<'_>,
     name: &str,
     (size, live, pairs): (usize, usize, u64),
-) -> Result<(), Fault> {
-    let mut heap = Subprocess::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
+) {
+    let (exe, heap) = (stage.settings().exe.clone(), format!("heap {size} {live} {pairs}"));
     contest.trying(name, move || {
-        let found = heap.numbers(&format!("{size} {live} {pairs}"))?;
+        let found = numbers(&exe, &heap, &[NO_CACHE])?;
         Ok(cost(found.first().copied().unwrap_or(f64::NAN)))
     });
-    Ok(())
 }
 
 /// All combinations of four circumstances: compiler, lock, order, live objects.
@@ -136,7 +132,7 @@ fn switched(
             1 => by_lock::<Optimised>(switches, live, pairs),
             _ => by_lock::<Plain>(switches, live, pairs),
         });
-        runs.push((name, switches));
+        runs.push(name);
     }
     results.set("runs", runs);
     stage.contest(contest, results)
@@ -147,8 +143,8 @@ fn cold(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(
     let (exe, count) = (stage.settings().exe.clone(), whole(scope, "cold")?);
     let mut all = Vec::new();
     for size in list(scope, "cold_sizes")? {
-        let words = [size.to_string(), count.to_string()];
-        let ask = || Subprocess::start(&exe, &["cold", &words[0], &words[1]], &[])?.numbers("");
+        let cold = format!("cold {size} {count}");
+        let ask = || numbers(&exe, &cold, &[]);
         let faults = ask()?;
         all.push([Some(size as f64), faults.get(2).copied(), faults.get(3).copied()]);
         let mut contest = Contest::new(format!("cold, {size} bytes"), blocks(scope)?);
@@ -184,10 +180,8 @@ pub fn layout(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Re
             let mut contest = Contest::new(format!("{what}, {live} objects"), blocks);
             for name in [ARRAY, PIECES, SHUFFLED] {
                 match name {
-                    PIECES => {
-                        Filled::<Box<Option<_>>>::new(name, live).run(&mut contest, what, times)
-                    }
-                    _ => Filled::<Option<_>>::new(name, live).run(&mut contest, what, times),
+                    PIECES => Filled::<List<8>>::new(name, live).run(&mut contest, what, times),
+                    _ => Filled::<Array<8>>::new(name, live).run(&mut contest, what, times),
                 }
             }
             if !stage.contest(contest, results)? {
@@ -196,8 +190,8 @@ pub fn layout(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Re
         }
     }
     let steps = |name| match name {
-        PIECES => Filled::<Box<Option<_>>>::new(name, 4_096).steps(),
-        _ => Filled::<Option<_>>::new(name, 4_096).steps(),
+        PIECES => Filled::<List<8>>::new(name, 4_096).steps(),
+        _ => Filled::<Array<8>>::new(name, 4_096).steps(),
     };
     results.set("strides", [ARRAY, PIECES, SHUFFLED].map(|name| (name, steps(name))));
     Ok(())
@@ -228,23 +222,23 @@ fn half_freed<const W: usize, S: Backing<W>, O: Turn>(times: u64) -> f64 {
     each(took, times * freed.len() as u64)
 }
 
-/// A full pool of ours, its objects in the order in which they were taken.
+/// A full pool, its objects in the order in which they were taken. The free list is the same for
+/// all: last in, first out, without a lock.
 struct Filled<S> {
     layout: &'static str,
-    pool: Ours<Object<7>, S>,
-    held: Vec<Handle>,
+    pool: Pool<8, S, Open, Stack, Optimised>,
+    held: Vec<u32>,
 }
 
-impl<S: BorrowMut<Option<Object<7>>> + From<Option<Object<7>>> + 'static> Filled<S> {
-    /// The same free list for all: last in, first out, without a lock.
+impl<S: Backing<8> + 'static> Filled<S> {
     fn new(layout: &'static str, live: usize) -> Filled<S> {
-        let mut pool = Ours::new(live as u32, Order::Stack);
-        let mut held: Vec<_> = (0..live).map(|_| Source::take(&mut pool)).collect();
+        let pool = Pool::<8, S, Open, Stack, Optimised>::new(live as u32);
+        let mut held: Vec<_> = (0..live).map(|_| Source::take(&mut &pool)).collect();
         if layout == SHUFFLED {
             // Given back in random order and taken again, they come in that order.
             Rng::new(live as u64).shuffle(&mut held);
-            held.iter().for_each(|it| Source::give(&mut pool, *it));
-            held = (0..live).map(|_| Source::take(&mut pool)).collect();
+            held.iter().for_each(|it| Source::give(&mut &pool, *it));
+            held = (0..live).map(|_| Source::take(&mut &pool)).collect();
         }
         Filled { layout, pool, held }
     }
@@ -264,8 +258,8 @@ impl<S: BorrowMut<Option<Object<7>>> + From<Option<Object<7>>> + 'static> Filled
         ns_each(times * self.held.len() as u64, || {
             let mut sum = 0_u64;
             for _ in 0..times {
-                for handle in &self.held {
-                    sum = sum.wrapping_add(self.pool.get(*handle).map_or(0, |it| it.first));
+                for index in &self.held {
+                    sum = sum.wrapping_add(self.pool.data(*index)[0].load(Relaxed));
                 }
             }
             black_box(sum);
@@ -278,11 +272,11 @@ impl<S: BorrowMut<Option<Object<7>>> + From<Option<Object<7>>> + 'static> Filled
         for _ in 0..times {
             let start = thread_time();
             for at in order {
-                Source::give(&mut self.pool, self.held[*at]);
+                Source::give(&mut &self.pool, self.held[*at]);
             }
             took += thread_time().saturating_sub(start);
             for at in order.iter().rev() {
-                self.held[*at] = Source::take(&mut self.pool);
+                self.held[*at] = Source::take(&mut &self.pool);
             }
         }
         each(took, times * order.len() as u64)
@@ -291,7 +285,7 @@ impl<S: BorrowMut<Option<Object<7>>> + From<Option<Object<7>>> + 'static> Filled
     /// The distances between objects that were taken one after another: the median in bytes, and
     /// the share within a page.
     fn steps(&self) -> [Option<f64>; 2] {
-        let at = |handle| self.pool.get(handle).map_or(0, |it| std::ptr::from_ref(it).addr());
+        let at = |index| std::ptr::from_ref(self.pool.data(index)).addr();
         let places: Vec<usize> = self.held.iter().map(|it| at(*it)).collect();
         let far: Vec<f64> = places.windows(2).map(|it| it[0].abs_diff(it[1]) as f64).collect();
         let near = far.iter().filter(|it| **it < 4_096.0).count() as f64 / far.len() as f64;

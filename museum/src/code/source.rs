@@ -7,10 +7,8 @@
 //! frees them in random order.
 
 use crate::artefact::build::Build;
-use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
+use crate::artefact::pool::{Backing, Gate, Pool, Turn};
 use crate::contest::{Rng, ns_each};
-use crate::pool::{Handle, Pool};
-use std::borrow::BorrowMut;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,26 +55,7 @@ impl<const W: usize> Source for Heap<W> {
     }
 }
 
-impl<const W: usize, S> Source for Pool<Object<W>, S>
-where
-    S: BorrowMut<Option<Object<W>>> + From<Option<Object<W>>>,
-{
-    type Held = Handle;
-
-    #[inline(always)]
-    fn take(&mut self) -> Self::Held {
-        black_box(self.put(Object::new(1)).unwrap_or_else(|_| unreachable!("there is room")))
-    }
-
-    #[inline(always)]
-    fn give(&mut self, held: Self::Held) {
-        if let Some(object) = Pool::take(self, held) {
-            black_box(object.first);
-        }
-    }
-}
-
-impl<const W: usize, S, G, O, B> Source for &Published<W, S, G, O, B>
+impl<const W: usize, S, G, O, B> Source for &Pool<W, S, G, O, B>
 where
     S: Backing<W>,
     G: Gate,
@@ -87,14 +66,14 @@ where
 
     #[inline(always)]
     fn take(&mut self) -> u32 {
-        let index = Published::take(self).unwrap_or_else(|| unreachable!("there is room"));
+        let index = Pool::take(self).unwrap_or_else(|| unreachable!("there is room"));
         self.data(index)[0].store(1, Relaxed);
         black_box(index)
     }
 
     #[inline(always)]
     fn give(&mut self, held: u32) {
-        black_box(Published::give(self, held));
+        black_box(Pool::give(self, held));
     }
 }
 

@@ -1,8 +1,8 @@
 //! Senders of packets, each trial a separate process in the laboratory's surroundings.
 
-use super::known;
+use super::{blocks, each, known};
 use crate::exhibit::{Effort, Fault};
-use crate::plan::Senders;
+use crate::plan::Spec;
 use crate::results::{Figures, Results};
 use crate::scope::Scope;
 use crate::stage::Stage;
@@ -27,14 +27,13 @@ const USUAL: [&str; 9] = [
 const QUICK: [&str; 4] = ["plain", "plain-abs", "sendmmsg", "uring-chain"];
 
 /// How long all trials take.
-pub fn effort(senders: &Senders, scope: &Scope) -> Result<Effort, Fault> {
+pub fn effort(senders: &Spec, scope: &Scope) -> Result<Effort, Fault> {
     let mut scope = scope.clone();
     scope.set("senders", Value::from(USUAL.to_vec()));
-    let (blocks, mut time) = (scope.number(&senders.blocks)? as u32, std::time::Duration::ZERO);
-    scope.each(&senders.each, &mut |scope| {
-        time += scope.time(&senders.seconds)? * blocks;
-        Ok(())
-    })?;
+    let mut time = std::time::Duration::ZERO;
+    for scope in each(senders, &scope)? {
+        time += senders.need("seconds", |it| scope.time(it))? * blocks(senders, &scope)?;
+    }
     Ok(Effort { steps: 1, time })
 }
 
@@ -44,7 +43,7 @@ pub fn effort(senders: &Senders, scope: &Scope) -> Result<Effort, Fault> {
 /// If the raw file cannot be written, or an expression of the plan is wrong.
 pub fn run(
     stage: &mut Stage<'_>,
-    senders: &Senders,
+    senders: &Spec,
     scope: &Scope,
     results: &mut Results,
 ) -> Result<(), Fault> {
@@ -56,22 +55,24 @@ pub fn run(
         results.set("senders", all);
         results.set("company", Company::published().words());
     }
-    let sink = sink(stage, &senders.sink);
-    results.set(&format!("sink_{}", senders.sink), sink.words());
+    let name = senders.text("sink").unwrap_or_default();
+    let sink = sink(stage, name);
+    results.set(&format!("sink_{name}"), sink.words());
     let mut scope = scope.clone();
     scope.set_measured(results);
-    let mut trials = Vec::new();
-    scope.each(&senders.each, &mut |scope| {
-        trials.push(trial(senders, scope, stage, sink)?);
-        Ok(())
-    })?;
+    let all = each(senders, &scope)?.into_iter();
+    let trials = all.map(|scope| trial(senders, &scope, stage, sink));
+    let trials = trials.collect::<Result<Vec<_>, Fault>>()?;
     let Some(first) = trials.first() else { return Ok(()) };
     let what = format!("{}: {}", first.point, first.work.words());
     stage.begin(&what);
     let mut rng = Rng::new(u64::from(stage.settings().seed));
-    for block in 0..scope.number(&senders.blocks)? as u32 {
-        let order =
-            if senders.shuffled { rng.order(trials.len()) } else { (0..trials.len()).collect() };
+    for block in 0..blocks(senders, &scope)? {
+        let order = if senders.is("shuffled") {
+            rng.order(trials.len())
+        } else {
+            (0..trials.len()).collect()
+        };
         for at in order {
             let Trial { arm, point, sender, work, around } = &trials[at];
             if let Some(reading) = stage.cast(sender, *work, *around)? {
@@ -79,7 +80,7 @@ pub fn run(
             }
         }
     }
-    if let Some(base) = &senders.base {
+    if let Some(base) = senders.text("base") {
         trials.iter().for_each(|it| results.base(&it.point, base));
     }
     stage.step(&what);
@@ -112,31 +113,32 @@ struct Trial {
     around: Around,
 }
 
-fn trial(senders: &Senders, scope: &Scope, stage: &Stage<'_>, sink: Sink) -> Result<Trial, Fault> {
-    let time = senders.time.as_ref().map(|it| scope.time(it)).transpose()?;
-    let packets = senders.packets.as_ref().map(|it| scope.number(it)).transpose()?;
+fn trial(senders: &Spec, scope: &Scope, stage: &Stage<'_>, sink: Sink) -> Result<Trial, Fault> {
+    let words = |name: &str| senders.need(name, |it| scope.words(it));
+    let time = senders.maybe("time", |it| scope.time(it))?;
+    let packets = senders.maybe("packets", |it| scope.number(it))?;
     let mut work = time.map_or(Work { file: true, ..Work::default() }, Work::audio);
     work.packets = packets.map_or(work.packets, |it| it as u32);
-    work.streams = scope.number(&senders.streams)? as u32;
-    work.payload = scope.number(&senders.payload)? as u32;
-    let rank = senders.rank.as_ref().map(|it| scope.words(it)).transpose()?;
+    work.streams = senders.need("streams", |it| scope.number(it))? as u32;
+    work.payload = senders.need("payload", |it| scope.number(it))? as u32;
+    let rank = senders.maybe("rank", |it| scope.words(it))?;
     let rank = match rank.as_deref() {
         None | Some("0") => Rank::Usual,
         Some("fifo") => Rank::RealTime(50),
         Some(nice) => Rank::Nice(nice.parse().unwrap_or(0)),
     };
-    let company = if senders.crowded { Company::published() } else { Company::default() };
+    let company = if senders.is("crowded") { Company::published() } else { Company::default() };
     Ok(Trial {
-        arm: scope.words(&senders.arm)?,
-        point: scope.words(&senders.point)?,
-        sender: scope.words(&senders.sender)?,
+        arm: words("arm")?,
+        point: words("point")?,
+        sender: words("sender")?,
         work,
         around: Around {
             cores: stage.cores(),
             sink,
             rank,
             company,
-            soak: senders.soak && !stage.settings().quick,
+            soak: senders.is("soak") && !stage.settings().quick,
         },
     })
 }

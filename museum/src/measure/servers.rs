@@ -4,7 +4,7 @@
 //! used the time; Apache runs a loop, whose cost is calibrated first.
 
 use crate::exhibit::Fault;
-use crate::plan::Servers;
+use crate::plan::Spec;
 use crate::query::{float, items};
 use crate::scope::Scope;
 use crate::stage::{Clients, Stage, Up, Web};
@@ -28,14 +28,15 @@ const END: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// If an expression of the plan or a directive is wrong.
-pub fn server(servers: &Servers, scope: &Scope, exe: &Path) -> Result<Web, Fault> {
-    let (name, flags) = (scope.words(&servers.arm)?, scope.words(&servers.flags)?);
-    match servers.server.as_str() {
-        "apache" => apache(&name, &flags, directives(servers, scope)?),
-        "python" => Ok(python(&name, &flags)),
+pub fn server(servers: &Spec, scope: &Scope, exe: &Path) -> Result<Web, Fault> {
+    let words = |name: &str| servers.need(name, |it| scope.words(it));
+    let (name, flags) = (words("arm")?, words("flags")?);
+    match servers.text("server") {
+        Some("apache") => apache(&name, &flags, directives(servers, scope)?),
+        Some("python") => Ok(python(&name, &flags)),
         _ => {
             let mut web = ours(&name, &flags, exe);
-            if let Some([name, text]) = &servers.file {
+            if let [name, text] = &servers.list::<String>("file")[..] {
                 let text = scope.eval(text)?.to_string();
                 web.arm.files.push(Provision { name: name.clone(), text });
             }
@@ -70,9 +71,9 @@ fn ours(name: &str, flags: &str, exe: &Path) -> Web {
     }
 }
 
-fn directives(servers: &Servers, scope: &Scope) -> Result<toml::Table, Fault> {
-    let Some(directives) = &servers.directives else { return Ok(toml::Table::new()) };
-    let pairs = items(&scope.eval(directives)?);
+fn directives(servers: &Spec, scope: &Scope) -> Result<toml::Table, Fault> {
+    let pairs = servers.maybe("directives", |it| scope.eval(it))?;
+    let pairs = pairs.map(|it| items(&it)).unwrap_or_default();
     let pair = |it| {
         let pair = items(it);
         let number = pair.get(1).and_then(float).map(|it| it as i64);
@@ -160,15 +161,11 @@ mod tests {
     #[test]
     fn directives_reach_apache_and_work_is_asked_in_the_words_of_each() {
         let scope = Scope::new(&Settings::default(), &std::sync::Arc::default());
-        let servers = Servers {
-            each: Vec::new(),
-            if_: None,
-            arm: "apache".to_string(),
-            server: "apache".to_string(),
-            flags: "worker".to_string(),
-            directives: Some("[['ServerLimit', 3], ['ThreadsPerChild', 50]]".to_string()),
-            file: None,
-        };
+        let servers: Spec = toml::from_str(
+            "arm = 'apache'\nserver = 'apache'\nflags = 'worker'\n\
+             directives = \"[['ServerLimit', 3], ['ThreadsPerChild', 50]]\"",
+        )
+        .expect("a server");
         let web = server(&servers, &scope, Path::new("r")).expect("they are directives");
         let conf = &web.arm.files.iter().find(|it| it.name == "httpd.conf").expect("one").text;
         for want in ["ServerLimit 3\n", "ThreadsPerChild 50\n"] {

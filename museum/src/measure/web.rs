@@ -7,9 +7,10 @@
 //! `figures` extracts everything that exhibits may show, `cause` says which limit a first failure
 //! met: a full accept queue is counted by the kernel, which separates it from a slow server.
 
-use super::{known, servers};
+use super::{blocks, each, known, servers};
 use crate::exhibit::{Effort, Fault};
-use crate::plan::{Load, Web as Plan};
+use crate::plan::Spec;
+use crate::query::float;
 use crate::results::{Figures, Results};
 use crate::scope::Scope;
 use crate::stage::{ClientRun, Clients, Settings, Stage, Web, WebRun};
@@ -34,83 +35,75 @@ struct Case {
 
 /// Every server with its loads, in the order of the plan.
 fn cases(
-    plan: &Plan,
+    plan: &Spec,
     scope: &Scope,
     exe: &Path,
     round_ns: Option<f64>,
 ) -> Result<Vec<Case>, Fault> {
     let mut all = Vec::new();
-    for kind in &plan.servers {
-        if servers::lacks(&kind.server).is_some() {
+    for servers in plan.list::<Spec>("servers") {
+        let kind = servers.text("server").unwrap_or_default();
+        if servers::lacks(kind).is_some() {
             continue;
         }
-        scope.each(&kind.each, &mut |scope| {
-            if !is_wanted(kind.if_.as_ref(), scope)? {
-                return Ok(());
+        for mut scope in each(&servers, scope)? {
+            if !servers.is_wanted(&scope)? {
+                continue;
             }
-            let web = servers::server(kind, scope, exe)?;
-            let mut scope = scope.clone();
+            let web = servers::server(&servers, &scope, exe)?;
             scope.set("arm", web.name.clone());
-            scope.set("server", kind.server.clone());
-            for load in &plan.loads {
-                scope.each(&load.each, &mut |scope| {
-                    if is_wanted(load.if_.as_ref(), scope)?
-                        && let Some(clients) = clients(load, scope, &kind.server, round_ns)?
+            scope.set("server", kind);
+            for load in plan.list::<Spec>("loads") {
+                for scope in each(&load, &scope)? {
+                    if load.is_wanted(&scope)?
+                        && let Some(clients) = clients(&load, &scope, kind, round_ns)?
                     {
-                        let point = scope.words(&load.point)?;
+                        let point = load.need("point", |it| scope.words(it))?;
                         all.push(Case { web: web.clone(), point, clients });
                     }
-                    Ok(())
-                })?;
+                }
             }
-            Ok(())
-        })?;
+        }
     }
     Ok(all)
 }
 
-fn is_wanted(condition: Option<&String>, scope: &Scope) -> Result<bool, Fault> {
-    Ok(condition.map(|it| scope.eval(it)).transpose()?.is_none_or(|it| it.is_true()))
-}
-
 /// The clients of a load; `None` if the server cannot compute for them.
 fn clients(
-    load: &Load,
+    load: &Spec,
     scope: &Scope,
     kind: &str,
     round_ns: Option<f64>,
 ) -> Result<Option<Clients>, Fault> {
-    let time = |it: &Option<String>| it.as_ref().map(|it| scope.time(it)).transpose();
-    let count = |it: &Option<String>| it.as_ref().map(|it| scope.number(it)).transpose();
-    let path = match (&load.path, time(&load.work)?) {
-        (Some(path), _) => Some(scope.words(path)?),
+    let time = |name: &str| load.maybe(name, |it| scope.time(it));
+    let count = |name: &str| load.maybe(name, |it| scope.number(it));
+    let path = match (load.maybe("path", |it| scope.words(it))?, time("work")?) {
+        (Some(path), _) => Some(path),
         (None, Some(work)) => servers::path(kind, work, round_ns),
         (None, None) => Some("/".to_string()),
     };
     let Some(path) = path else { return Ok(None) };
-    let mut clients =
-        Clients::new(&path, scope.number(&load.clients)? as u32, scope.time(&load.span)?);
-    clients.mix = load.mix.as_ref().map(|it| scope.words(it)).transpose()?;
-    clients.guests = count(&load.guests)?.map_or(0, |it| it as u32);
-    clients.ramp = count(&load.ramp)?;
-    clients.descriptors = match &load.descriptors {
-        Some(it) => crate::query::float(&scope.eval(it)?).map(|it| it as u32),
-        None => None,
-    };
-    for (field, value) in [
-        (&mut clients.stay, time(&load.stay)?),
-        (&mut clients.warmup, time(&load.warmup)?),
-        (&mut clients.timeout, time(&load.timeout)?),
-        (&mut clients.linger, time(&load.linger)?),
+    let number = load.need("clients", |it| scope.number(it))? as u32;
+    let mut clients = Clients::new(&path, number, load.need("span", |it| scope.time(it))?);
+    clients.mix = load.maybe("mix", |it| scope.words(it))?;
+    clients.guests = count("guests")?.map_or(0, |it| it as u32);
+    clients.ramp = count("ramp")?;
+    let descriptors = load.maybe("descriptors", |it| scope.eval(it))?;
+    clients.descriptors = descriptors.and_then(|it| float(&it)).map(|it| it as u32);
+    for (field, name) in [
+        (&mut clients.stay, "stay"),
+        (&mut clients.warmup, "warmup"),
+        (&mut clients.timeout, "timeout"),
+        (&mut clients.linger, "linger"),
     ] {
-        *field = value.unwrap_or(*field);
+        *field = time(name)?.unwrap_or(*field);
     }
     Ok(Some(clients))
 }
 
 /// How long it takes; servers that are not here count too, except Python's.
-pub fn effort(plan: &Plan, scope: &Scope, settings: &Settings) -> Result<Effort, Fault> {
-    let blocks = scope.number(&plan.blocks)? as u32;
+pub fn effort(plan: &Spec, scope: &Scope, settings: &Settings) -> Result<Effort, Fault> {
+    let blocks = blocks(plan, scope)?;
     let mut effort = Effort::default();
     for case in cases(plan, scope, &settings.exe, Some(1.0))? {
         let Clients { span, linger, .. } = case.clients;
@@ -125,14 +118,15 @@ pub fn effort(plan: &Plan, scope: &Scope, settings: &Settings) -> Result<Effort,
 /// If a server or its clients fail.
 pub fn run(
     stage: &mut Stage<'_>,
-    plan: &Plan,
+    plan: &Spec,
     scope: &Scope,
     results: &mut Results,
 ) -> Result<(), Fault> {
-    for kind in &plan.servers {
-        servers::lacks(&kind.server).into_iter().for_each(|why| stage.doubt(why));
+    for servers in plan.list::<Spec>("servers") {
+        let kind = servers.text("server").unwrap_or_default();
+        servers::lacks(kind).into_iter().for_each(|why| stage.doubt(why));
     }
-    let computes = plan.loads.iter().any(|it| it.work.is_some());
+    let computes = plan.list::<Spec>("loads").iter().any(|it| it.text("work").is_some());
     if computes && !results.values.contains_key("round_ns") {
         let round_ns = servers::calibrate(stage)?;
         results.set("round_ns", round_ns);
@@ -140,8 +134,8 @@ pub fn run(
     let round_ns = results.values.get("round_ns").and_then(serde_json::Value::as_f64);
     let cases = cases(plan, scope, &stage.settings().exe.clone(), round_ns)?;
     let mut rng = Rng::new(stage.settings().seed.into());
-    for block in 0..scope.number(&plan.blocks)? as u32 {
-        if plan.phases {
+    for block in 0..blocks(plan, scope)? {
+        if plan.is("phases") {
             if !phases(stage, &cases, (block, &mut rng), results)? {
                 return Ok(());
             }
@@ -168,34 +162,23 @@ fn phases(
     (block, rng): (u32, &mut Rng),
     results: &mut Results,
 ) -> Result<bool, Fault> {
-    #[derive(serde::Deserialize)]
-    struct Day {
-        runs: Vec<WebRun>,
-    }
     let mine: Vec<&[Case]> = cases.chunk_by(|a, b| a.web.name == b.web.name).collect();
     for at in rng.order(mine.len()) {
         let web = &mine[at][0].web;
         let what = format!("{}, block {}", web.name, block + 1);
-        let key = json!({"row": "day", "server": web.name, "block": block});
-        let day = match stage.known::<Day>(&key) {
-            Some(day) => day,
-            None if stage.stopped() => return Ok(false),
-            None => {
-                stage.begin(&what);
-                let mut up = stage.boot(web)?;
-                let mut runs = Vec::new();
-                for case in mine[at] {
-                    let Some(run) = stage.ask(&mut up, &case.clients)? else { return Ok(false) };
-                    runs.push(run);
-                }
-                up.server.process.stop(END);
-                let mut row = key;
-                row["runs"] = json!(runs);
-                stage.record(&row)?;
-                Day { runs }
-            }
-        };
-        mine[at].iter().zip(&day.runs).for_each(|(case, run)| add(results, case, block, run));
+        if stage.stopped() {
+            return Ok(false);
+        }
+        stage.begin(&what);
+        let mut up = stage.boot(web)?;
+        let mut runs = Vec::new();
+        for case in mine[at] {
+            let Some(run) = stage.ask(&mut up, &case.clients)? else { return Ok(false) };
+            runs.push(run);
+        }
+        up.server.process.stop(END);
+        stage.record(&json!({"row": "day", "server": web.name, "block": block, "runs": runs}))?;
+        mine[at].iter().zip(&runs).for_each(|(case, run)| add(results, case, block, run));
         stage.step(&what);
     }
     Ok(true)
@@ -287,7 +270,7 @@ fn figures(run: &WebRun) -> Figures {
 /// only the last of three segments was dropped; it sends its request and never gets an answer. The
 /// kernel's count of full queues distinguishes this from a slow server.
 fn cause(run: &WebRun) -> String {
-    let overflows = run.kernel.get("listen_overflows").copied().unwrap_or(0);
+    let overflows = run.conditions.listen_overflows.unwrap_or(0);
     let full = format!("the accept queue was full {} times", words::count(overflows));
     let queue = if overflows > 0 { format!("; {full}") } else { String::new() };
     let Some(first) = &run.load.first_failure else { return format!("nothing failed{queue}") };
@@ -317,7 +300,7 @@ mod tests {
             let first_failure = serde_json::from_value(first).expect("a first failure");
             let load = ClientRun { first_failure, ..ClientRun::default() };
             let mut run = WebRun { load, ..WebRun::default() };
-            run.kernel.insert("listen_overflows".to_string(), overflows);
+            run.conditions.listen_overflows = Some(overflows);
             let found = cause(&run);
             assert!(found.starts_with(want), "expected {want}, found {found}");
         };

@@ -1,17 +1,16 @@
 //! The course's clients: `multiclient`, one process for each, against one fresh server.
 //!
 //! `Stage::crowd` starts a server, then `multiclient --json` with the wanted number of clients, and
-//! reads the line that it prints. A row of the record is keyed by everything that describes the
-//! crowd, so a continued visit takes a known crowd from the file. With a hold the server is stopped
+//! reads the line that it prints. With a hold the server is stopped
 //! (SIGSTOP) while the clients connect: the kernel then fills its accept queue, and the times of
 //! connect(2) show how often each SYN was sent again. Dropping `Held` continues the server in any
 //! case.
 
 use super::{PATIENCE, Stage};
-use crate::counters::{self, Counters, knocking};
 use crate::exhibit::Fault;
-use lab::machine::Watch;
+use lab::machine::{Conditions, Watch};
 use lab::server::{Process, Server};
+use meter::machine::{CONNECTED, CONNECTING, tcp_sockets};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -75,13 +74,6 @@ pub struct CrowdRun {
     pub held_s: f64,
 }
 
-/// The results in a row.
-#[derive(Deserialize)]
-struct Met {
-    run: CrowdRun,
-    kernel: Counters,
-}
-
 impl CrowdRun {
     /// The connect times by step: (lower edge, clients).
     pub fn connects(&self) -> impl Iterator<Item = (Duration, u32)> {
@@ -120,24 +112,14 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the server does not start or the clients do not finish.
-    pub fn crowd(&mut self, crowd: &Crowd) -> Result<Option<(CrowdRun, Counters)>, Fault> {
+    pub fn crowd(&mut self, crowd: &Crowd) -> Result<Option<(CrowdRun, Conditions)>, Fault> {
         if self.stopped() {
             return Ok(None);
         }
         let what = format!("{}, {}", crowd.name, words::counted(crowd.clients, "client"));
         self.listener.begin(&what);
-        let mut row = json!({
-            "row": "crowd", "name": crowd.name, "server": crowd.server, "clients": crowd.clients,
-            "orders": crowd.orders, "pause_s": crowd.pause.as_secs_f64(), "mix": crowd.mix,
-            "hold": crowd.hold,
-        });
-        if let Some(Met { run, kernel }) = self.known(&row) {
-            self.listener.step(&format!("{what}: {}, known", words::seconds(run.elapsed_s)));
-            return Ok(Some((run, kernel)));
-        }
         let watch = Watch::start();
         let mut server = self.serve(&crowd.server)?;
-        let before = counters::read();
         let is_far = self.settings.far.is_some();
         let mut held = crowd.hold.map(|hold| Held::begin(&server, hold, is_far)).transpose()?;
         let mut clients = self.gather(crowd, &server)?;
@@ -152,7 +134,6 @@ impl Stage<'_> {
             return Ok(None);
         }
         let held_s = held.map_or(held_s, Held::end);
-        let counted = counters::since(&before);
         let output = clients.output();
         let line = output.lines().rev().find(|line| line.starts_with('{'));
         let complaint = clients.complaint();
@@ -168,14 +149,13 @@ impl Stage<'_> {
         drop(clients);
         let conditions = watch.stop();
         self.quiet.counts(&conditions);
-        for (name, value) in
-            [("run", json!(run)), ("kernel", json!(counted)), ("conditions", json!(conditions))]
-        {
-            row[name] = value;
-        }
-        self.record(&row)?;
+        self.record(&json!({
+            "row": "crowd", "name": crowd.name, "server": crowd.server, "clients": crowd.clients,
+            "orders": crowd.orders, "pause_s": crowd.pause.as_secs_f64(), "mix": crowd.mix,
+            "hold": crowd.hold, "run": run, "conditions": conditions,
+        }))?;
         self.listener.step(&format!("{what}: {}", words::seconds(run.elapsed_s)));
-        Ok(Some((run, counted)))
+        Ok(Some((run, conditions)))
     }
 
     fn gather(&mut self, crowd: &Crowd, server: &Server) -> Result<Process, Fault> {
@@ -240,7 +220,8 @@ impl Held {
     fn is_over(&self, clients: u32) -> bool {
         let since = self.since.elapsed();
         let late = since >= self.hold.0 * HOLD_MAX;
-        let here = || knocking(self.port).is_none_or(|count| count >= clients as usize);
+        let all = || [CONNECTED, CONNECTING].into_iter().flat_map(tcp_sockets);
+        let here = || all().filter(|it| it.0[1] == self.port).count() >= clients as usize;
         since >= self.hold.0 && (late || self.is_far || here())
     }
 

@@ -2,10 +2,9 @@
 
 use super::Stage;
 use crate::exhibit::Fault;
-use lab::machine::date_now;
 use lab::plan::Plan;
 use lab::race::RaceEvent;
-use lab::record::{Manifest, Recorder, Run, Sitting};
+use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
 use lab::trial::Ending;
 use lab::verdict::analyse;
@@ -24,21 +23,16 @@ impl Stage<'_> {
         }
         plan.check().map_err(|bad| Fault::Lab(bad.to_string()))?;
         let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
-        let Stage { settings, room, stop, placement, listener, earlier, .. } = self;
+        let Stage { settings, room, stop, placement, listener, .. } = self;
         let (version, commit) = (settings.version.as_str(), settings.commit.as_deref());
         let manifest = Manifest::describe(plan, &settings.exe, version, commit, *placement)
             .map_err(|why| failed(&why))?;
         let raw = room.join("race.jsonl");
-        let (known, mut recorder) = match earlier.race(&manifest.plan_hash) {
-            Some(lines) => go_on(&lines, &raw, &manifest)?,
-            None => {
-                (fresh(&manifest), Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?)
-            }
-        };
+        let mut recorder = Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?;
         let runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
         let mut runner = runner.far(settings.far.clone());
         let mut observer = |event: RaceEvent<'_>| tell(*listener, event);
-        let outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)
+        let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut observer, stop)
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {
@@ -64,23 +58,6 @@ impl Stage<'_> {
         let _ = fs::remove_file(raw);
         Ok(())
     }
-}
-
-fn fresh(manifest: &Manifest) -> Run {
-    Run { manifest: manifest.clone(), ..Run::default() }
-}
-
-/// Continues a race whose lines are known.
-fn go_on(lines: &str, raw: &Path, manifest: &Manifest) -> Result<(Run, Recorder), Fault> {
-    let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
-    fs::write(raw, lines).map_err(|why| failed(&why))?;
-    let mut known = lab::record::read(raw).map_err(|why| failed(&why))?;
-    let mut run = known.pop().unwrap_or_else(|| fresh(manifest));
-    let number = run.resumed.len() as u32 + 1;
-    let sitting = Sitting { number, date: date_now(), program: manifest.program.clone() };
-    let recorder = Recorder::resume(raw, &sitting).map_err(|why| failed(&why))?;
-    run.resumed.push(sitting);
-    Ok((run, recorder))
 }
 
 /// Forwards the race's progress to the visitor's listener.

@@ -7,7 +7,6 @@
 
 use super::tree::{self, Churn, Switches, Watcher};
 use super::{GLANCE, PATIENCE, Stage};
-use crate::counters::{self, Counters};
 use crate::exhibit::Fault;
 use lab::cost::CostWatch;
 use lab::load::Load;
@@ -89,18 +88,10 @@ pub struct WebRun {
     /// Context switches of the rest of the machine meanwhile, clients left out: other programs,
     /// and short-lived processes of the server.
     pub rest_switches: u64,
-    /// The kernel's counts.
-    pub kernel: Counters,
     /// The times of requests inside the server, by its own log.
     pub inside: Option<Inside>,
     /// The other activity of the machine, from the server's start to its end.
     pub conditions: Conditions,
-}
-
-/// The result in a row.
-#[derive(Deserialize)]
-struct Counted {
-    run: WebRun,
 }
 
 /// Times inside the server.
@@ -249,11 +240,6 @@ impl Stage<'_> {
     /// If the server does not start, or the clients do not finish.
     pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let quick = self.settings.quick;
-        // The command names the directory of its server, which the key leaves out.
-        let key = json!({"row": "web", "server": web.name, "clients": clients, "counted": true});
-        if let Some(Counted { run }) = self.known(&key) {
-            return Ok(Some(run));
-        }
         for attempt in 1.. {
             let watch = Watch::start();
             let Some(run) = self.meet_once(web, clients)? else { break };
@@ -295,7 +281,7 @@ impl Stage<'_> {
         let gone = |why| Fault::Server(format!("it ended: {why}"));
         let mut command = self.pinned(true);
         command.extend(clients.command(&self.settings.exe, &up.server.address));
-        let (kernel, machine) = (counters::read(), tree::machine_switches());
+        let machine = tree::machine_switches();
         let before = TreeCost::read(root).map_err(gone)?;
         up.cost.mark();
         let watcher = Watcher::start(root, clients.warmup);
@@ -322,7 +308,6 @@ impl Stage<'_> {
         let switches = Switches::of(&after).since(Switches::of(&before));
         let machine = tree::machine_switches().zip(machine).map_or(0, |(a, b)| a - b);
         let rest_switches = machine.saturating_sub(switches.all() + own.all());
-        let kernel = counters::since(&kernel);
         let until = Instant::now() + clients.linger;
         while Instant::now() < until && !self.stopped() {
             sleep(GLANCE);
@@ -331,16 +316,8 @@ impl Stage<'_> {
         let load = ClientRun::parse(&program.output()).map_err(|why| {
             Fault::Clients(format!("{why} ({}): {}", ended.how, program.complaint()))
         })?;
-        Ok(Some(WebRun {
-            load,
-            cpu_ns,
-            churn,
-            gone_s,
-            switches,
-            rest_switches,
-            kernel,
-            ..WebRun::default()
-        }))
+        let run = WebRun { load, cpu_ns, churn, gone_s, switches, ..WebRun::default() };
+        Ok(Some(WebRun { rest_switches, ..run }))
     }
 
     /// The words that keep a program on the servers' core, or on the clients'.

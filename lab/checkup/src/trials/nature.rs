@@ -140,7 +140,7 @@ fn anatomy(stand: &Stand, peers: &BTreeSet<u32>) -> Anatomy {
 
 /// The inodes of the server's ends of its connections.
 fn connections(at: SocketAddr) -> BTreeSet<u32> {
-    let own = tcp_sockets(CONNECTED).filter(|it| it.0 == at.port() && it.1 > 0);
+    let own = tcp_sockets(CONNECTED).filter(|it| it.0[0] == at.port() && it.1 > 0);
     own.map(|it| it.1).collect()
 }
 

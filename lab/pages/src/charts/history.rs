@@ -1,13 +1,11 @@
 //! The last comparisons of two servers, run by run: a drift that no single run shows.
 
-use super::{Chart, chart, legend};
-use crate::words;
-use document::Table;
+use super::{Chart, by_names, plot};
+use document::{Axis, Plot, Point, Series};
 use lab::metric::Metric;
 use lab::record::Run;
 use lab::verdict::Summary;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 /// The runs that are drawn.
 const RUNS_MAX: usize = 30;
@@ -69,43 +67,29 @@ impl Past {
 pub fn history(all: &[Past]) -> Option<Chart> {
     let all = &all[all.len().saturating_sub(RUNS_MAX)..];
     let last = all.last().filter(|_| all.len() > 1)?;
-    let mut table = Table::new(&["run", "server", "metric", "ratio"]);
-    let mut data: Vec<Value> = Vec::new();
     let is_many = last.figures.iter().any(|it| it.arm != last.figures[0].arm);
-    for figure in &last.figures {
+    let series = last.figures.iter().map(|figure| {
         let same = |it: &&PastFigure| {
             (&it.point, &it.arm, it.metric) == (&figure.point, &figure.arm, figure.metric)
         };
-        let found = all.iter().filter_map(|past| Some((past, past.figures.iter().find(same)?)));
-        let (mut dates, mut ratios, mut above, mut below) = (vec![], vec![], vec![], vec![]);
-        for (past, PastFigure { ratio: (ratio, low, high), .. }) in found {
-            dates.push(past.date.clone());
-            ratios.push(*ratio);
-            above.push(high - ratio);
-            below.push(ratio - low);
-            table.row(vec![
-                format!("{} {}", past.date, past.note).trim_end().to_string(),
-                figure.arm.clone(),
-                figure.metric.name().to_string(),
-                words::over((*ratio, *low, *high)),
-            ]);
-        }
+        let found = all.iter().zip(1..).filter_map(|(past, at)| {
+            let (y, low, high) = past.figures.iter().find(same)?.ratio;
+            Some(Point { x: f64::from(at), y, range: Some((low, high)) })
+        });
         let server = if is_many { format!("{}, ", figure.arm) } else { String::new() };
-        data.push(json!({
-            "type": "scatter", "mode": "lines+markers", "x": dates, "y": ratios,
-            "name": format!("{server}{}", figure.metric.name()),
-            "error_y": {"type": "data", "symmetric": false, "array": above, "arrayminus": below,
-                        "thickness": 1, "width": 2},
-        }));
-    }
-    let figure = json!({"data": data, "layout": {
-        "legend": legend(), "margin": {"l": 8, "r": 16, "t": 4, "b": 44},
-        "xaxis": {"type": "category", "showticklabels": false, "gridcolor": "$grid"},
-        "yaxis": {"type": "log", "automargin": true, "gridcolor": "$grid"},
-    }});
+        Series::measured(format!("{server}{}", figure.metric.name()), found)
+    });
     let caption = "Ratios to the baseline, run by run; bars are 95 % intervals. Each was measured \
         on one machine in one race, so ratios may be compared across days, and times may not.";
-    Some(chart("history", "The last runs".to_string(), caption, 320, &figure, table))
+    let name = |past: &Past| format!("{} {}", past.date, past.note).trim_end().to_string();
+    let drawn = Plot {
+        title: "The last runs".to_string(),
+        caption: caption.to_string(),
+        x: Axis { names: all.iter().map(name).collect(), ..Axis::default() },
+        y: Axis { title: "ratio".to_string(), log: true, ..Axis::default() },
+        series: series.collect(),
+    };
+    Some(plot("history", &drawn, &mut by_names(&[])))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! A plain chart from plain numbers, for pages that are not about a race.
+//! A plain chart from plain numbers.
 //!
-//! Exhibits and the tuner describe a plot as titles, axes and series of points; this file turns it
+//! Races, exhibits and the tuner describe a plot as titles, axes and series of points; this file turns it
 //! into a figure and its table. Colours follow the names of the arms, so that an arm looks the same
 //! in every plot of a page. Most of the code chooses ticks: the drawing library labels a
-//! logarithmic axis badly when its ends are close, so `factor_ticks` and `even_ticks` place at
-//! least three readable numbers.
+//! logarithmic axis badly when its ends are close, so `factor_ticks` places at least
+//! three readable numbers.
 
-use super::{COLOURS, Chart, SYMBOLS, chart, legend, short};
+use super::{COLOURS, Chart, Look, SYMBOLS, rounded, short};
 use crate::words;
 use document::{Axis, Mark, Plot, Point, Series, Table};
 use serde_json::{Value, json};
@@ -17,25 +17,31 @@ fn label(axis: &Axis, at: f64) -> String {
     name.cloned().unwrap_or_else(|| number(at))
 }
 
-/// Draws a plot; `id` is unique in its page. A series has the colour of its place in `names`,
-/// unless another series of the plot has that one.
-pub fn plot(id: &str, plot: &Plot, names: &[&str]) -> Chart {
-    let mut table = Table::new(&["Series", &plot.x.title, &plot.y.title, "Interval"]);
+/// The colour of a series is that of its place in `names`, unless another series of the plot has
+/// that one.
+pub fn by_names<'n>(names: &'n [&str]) -> impl FnMut(&Series) -> Look + 'n {
     let mut used = Vec::new();
+    move |line| {
+        let mut index = names.iter().position(|name| *name == line.name).unwrap_or(0);
+        while used.len() < COLOURS && used.contains(&(index % COLOURS)) {
+            index += 1;
+        }
+        used.push(index % COLOURS);
+        let colour = format!("$arm{}", index % COLOURS);
+        Look { colour, symbol: SYMBOLS[index % SYMBOLS.len()] }
+    }
+}
+
+/// Draws a plot; `id` is unique in its page, `look` the look of each measured series.
+pub fn plot(id: &str, plot: &Plot, look: &mut dyn FnMut(&Series) -> Look) -> Chart {
+    let mut table = Table::new(&["Series", &plot.x.title, &plot.y.title, "Interval"]);
     let mut data = Vec::new();
     for line in &plot.series {
-        let (colour, symbol) = match line.published {
-            true => ("$muted".to_string(), "circle-open"),
-            false => {
-                let mut index = names.iter().position(|name| *name == line.name).unwrap_or(0);
-                while used.len() < COLOURS && used.contains(&(index % COLOURS)) {
-                    index += 1;
-                }
-                used.push(index % COLOURS);
-                (format!("$arm{}", index % COLOURS), SYMBOLS[index % SYMBOLS.len()])
-            }
+        let look = match line.published {
+            true => Look { colour: "$muted".to_string(), symbol: "circle-open" },
+            false => look(line),
         };
-        data.push(series(line, &colour, symbol));
+        data.push(series(line, &look));
         for it in &line.points {
             let range = it.range.map(|(low, high)| format!("[{}, {}]", number(low), number(high)));
             table.row(vec![
@@ -63,17 +69,22 @@ pub fn plot(id: &str, plot: &Plot, names: &[&str]) -> Chart {
         x["range"] = json!([0.5, plot.x.names.len() as f64 + 0.5]);
         x["showgrid"] = json!(false);
     }
+    let is_stacked = plot.series.iter().any(|it| it.mark == Mark::Part);
     // Slanted names under an axis need the legend's place.
     let legend = match plot.x.names.is_empty() {
-        true => legend(),
+        true => {
+            json!({"orientation": "h", "y": -0.25, "yanchor": "top", "x": 0, "traceorder": "normal"})
+        }
         false => json!({"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}),
     };
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend,
-        "showlegend": plot.series.len() > 1, "barmode": "group",
+        "showlegend": plot.series.len() > 1, "barmode": if is_stacked { "stack" } else { "group" },
         "xaxis": x, "yaxis": y,
     }});
-    chart(id, plot.title.clone(), &plot.caption, 360, &figure, table)
+    let figure = figure.to_string().replace('<', "\\u003c");
+    let (title, caption) = (plot.title.clone(), plot.caption.clone());
+    Chart { id: id.to_string(), title, caption, height: 360, figure, table }
 }
 
 /// A place's value and the ends of its interval.
@@ -98,41 +109,18 @@ fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
     axis
 }
 
-/// Ticks of an axis of factors from `low` to `high`: only powers of ten if there are several, else
-/// steps between them too, so that at least three numbers are visible. The drawing library's own
-/// ticks left one when all values lay between 1 and 2, and wrote `500m` for a half.
+/// Ticks of an axis of factors: six numbers at equal factors from `low` to `high`, with as few digits
+/// as leave three of them between its ends. The drawing library's own ticks left one when all values
+/// lay between 1 and 2, and wrote `500m` for a half.
 fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
-    if high / low < 1.4 && high / low > 1.000_01 {
-        return even_ticks(low, high);
-    }
-    let steps: &[f64] = match high / low {
-        it if it >= 200.0 => &[1.0],
-        it if it >= 8.0 => &[1.0, 2.0, 5.0],
-        it if it >= 2.5 => &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0],
-        it if it >= 1.4 => &[1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0],
-        _ => &[
-            1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0, 2.2, 2.4, 2.6, 2.8,
-            3.0, 3.3, 3.6, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5,
-        ],
+    let cut = |digits: i32| {
+        let at = |step: i32| low * (high / low).powf(f64::from(step) / 5.0);
+        let mut all: Vec<f64> = (0..=5).map(|step| rounded(at(step), digits)).collect();
+        all.dedup();
+        all
     };
-    let decades = (low / 1.6).log10().floor() as i32..=high.log10().ceil() as i32;
-    let all =
-        decades.flat_map(|decade| steps.iter().map(move |it| short(it * 10_f64.powi(decade))));
-    all.filter(|it| *it >= low / 1.6 && *it <= high * 1.6).collect()
-}
-
-/// Ticks at equal distances, for an axis so short that factors and differences look similar: at
-/// least two of them lie between its ends.
-fn even_ticks(low: f64, high: f64) -> Vec<f64> {
-    let third = (high - low) / 3.0;
-    let decade = 10_f64.powf(third.log10().floor());
-    let step = [5.0, 2.0, 1.0].map(|it| it * decade).into_iter().find(|it| *it <= third);
-    // Labels from a hundred on have no decimals.
-    let step = step.unwrap_or(decade).max(if low >= 100.0 { 1.0 } else { 0.0 });
-    let places = (low / step).floor() as i64 - 1..=(high / step).ceil() as i64 + 1;
-    // The product of a step and a whole number has digits of rounding.
-    let exact = |it: i64| format!("{:.9}", it as f64 * step).parse().unwrap_or(0.0);
-    places.map(exact).filter(|it: &f64| *it > 0.0).collect()
+    let inside = |all: &[f64]| all.iter().filter(|it| (low..=high).contains(*it)).count();
+    (1..5).map(cut).find(|it| inside(it) >= 3).unwrap_or_else(|| cut(5))
 }
 
 /// The places that were measured, as ticks, unless they are too many; of two that would overlap
@@ -180,7 +168,7 @@ fn brief(value: f64) -> String {
     }
 }
 
-fn series(line: &Series, colour: &str, symbol: &str) -> Value {
+fn series(line: &Series, Look { colour, symbol }: &Look) -> Value {
     let x: Vec<f64> = line.points.iter().map(|it| short(it.x)).collect();
     let y: Vec<f64> = line.points.iter().map(|it| short(it.y)).collect();
     let end = |pick: fn(Point, (f64, f64)) -> f64| -> Vec<f64> {
@@ -199,7 +187,7 @@ fn series(line: &Series, colour: &str, symbol: &str) -> Value {
         });
     }
     match line.mark {
-        Mark::Bar => {
+        Mark::Bar | Mark::Part => {
             trace["type"] = json!("bar");
             trace["marker"] = json!({"color": colour});
         }
@@ -234,19 +222,16 @@ mod tests {
             let found: Vec<String> = factor_ticks(low, high).into_iter().map(brief).collect();
             assert_eq!(found, want, "{low} to {high}");
         }
-        check(0.05, 1.02, &["0.05", "0.1", "0.2", "0.5", "1"]);
-        check(1.0, 1.9, &["0.7", "0.8", "1", "1.2", "1.4", "1.7", "2", "2.5", "3"]);
-        check(3.0, 40_000.0, &["10", "100", "1,000", "10k"]);
-        for (low, high) in [(0.99, 1.01), (0.03, 0.031), (7.0, 9.0), (1e-3, 1.3e-3)] {
-            assert!(factor_ticks(low, high).len() >= 3, "{low} to {high}");
-        }
-        // Ratios that are all near 1 leave no round factor between the ends.
-        check(0.96, 1.0, &["0.95", "0.96", "0.97", "0.98", "0.99", "1", "1.01"]);
-        for (low, high) in [(0.991, 0.994), (1.0002, 1.0043), (0.9, 1.25), (311.0, 330.0)] {
+        check(0.05, 1.02, &["0.05", "0.09", "0.2", "0.3", "0.6", "1"]);
+        check(1.0, 1.9, &["1", "1.1", "1.3", "1.5", "1.7", "1.9"]);
+        check(3.0, 40_000.0, &["3", "20", "100", "900", "6,000", "40k"]);
+        check(0.96, 1.0, &["0.96", "0.97", "0.98", "0.99", "1"]);
+        for (low, high) in [(0.99, 1.01), (0.03, 0.031), (1e-3, 1.3e-3), (1.0002, 1.0043)] {
             let inside = |it: &&f64| (low..=high).contains(*it);
             let ticks = factor_ticks(low, high);
-            assert!(ticks.iter().filter(inside).count() >= 2, "{low} to {high}: {ticks:?}");
+            assert!(ticks.iter().filter(inside).count() >= 3, "{low} to {high}: {ticks:?}");
         }
+        assert_eq!(factor_ticks(2.0, 2.0), [2.0]);
     }
 
     #[test]
@@ -269,7 +254,8 @@ mod tests {
             ],
             ..Series::default()
         };
-        let drawn = plot("p", &Plot { series: vec![line], ..Plot::default() }, &[]);
+        let it = Plot { series: vec![line], ..Plot::default() };
+        let drawn = plot("p", &it, &mut by_names(&[]));
         assert_eq!(drawn.table.rows[1], ["honest <run>", "1,000", "761", "[7.5, 8,000]"]);
         assert!(drawn.figure.contains("\"error_y\"") && !drawn.figure.contains('<'));
     }

@@ -1,16 +1,13 @@
-//! The facts next to the verdicts: validity at a glance, numbers, manifest, every trial.
+//! The facts next to the verdicts: validity at a glance, numbers, manifest.
 //!
 //! These parts answer whether a reader may believe the page. `lamps` sums up the race in five
 //! lights: answers, settled comparisons, noise, disturbed trials, size. `numbers` has all medians,
-//! `manifest` what is needed to repeat the run, and `trial_row` every trial. Columns and tables
-//! without data are left out.
+//! and `manifest` what is needed to repeat the run. Columns without data are left out.
 
 use super::outcomes::{Outcomes, outcomes};
 use crate::words;
-use document::Table;
 use lab::plan::{LoadPoint, Model, Rate};
 use lab::record::Run;
-use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::Serialize;
 use stats::Decision;
@@ -50,13 +47,6 @@ pub(super) struct ArmRow {
     note: String,
     command: String,
     program: String,
-}
-
-/// One trial.
-#[derive(Serialize)]
-pub(super) struct TrialRow {
-    values: Vec<String>,
-    remark: String,
 }
 
 /// The validity of the whole race at a glance.
@@ -159,8 +149,17 @@ const COLUMNS: &[Column] = &[
     ("per idle client", Some("memory"), |it| {
         it.median(Metric::ConnectionMemory).map(|bytes| words::size(bytes / 1e3))
     }),
+    ("peak memory", Some("memory"), |it| it.cost.as_ref()?.memory_peak_kb.map(words::size)),
+    ("page faults", None, |it| it.cost.as_ref()?.faults_minor.map(words::grouped)),
+    ("accept queue full", None, |it| met(it.cost.as_ref()?.listen_overflows)),
+    ("SYNs again", None, |it| met(it.cost.as_ref()?.syn_retransmits)),
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
 ];
+
+/// A count of what seldom happens, if it did.
+fn met(count: Option<f64>) -> Option<String> {
+    count.filter(|it| *it > 0.0).map(words::grouped)
+}
 
 /// The 99th percentile, or why there is none.
 fn p99(arm: &ArmSummary) -> Option<String> {
@@ -248,35 +247,6 @@ fn rate_words(rate: Rate) -> String {
     }
 }
 
-/// The activity of each arm's process tree next to computing, where it was observed.
-pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
-    let mut found = Vec::new();
-    for point in &summary.points {
-        let mut table = Table::new(&[
-            "Server",
-            "peak memory",
-            "page faults",
-            "accept queue full",
-            "SYNs again",
-        ]);
-        for arm in point.arms.iter().filter(|arm| !arm.twin) {
-            let Some(cost) = &arm.cost else { continue };
-            let count = |value: Option<f64>| words::or_none(value, words::grouped);
-            table.row(vec![
-                arm.arm.clone(),
-                words::or_none(cost.memory_peak_kb, words::size),
-                count(cost.faults_minor),
-                count(cost.listen_overflows),
-                count(cost.syn_retransmits),
-            ]);
-        }
-        if table.rows.iter().any(|row| row[1..].iter().any(|cell| cell != words::NONE)) {
-            found.push((point.point.clone(), table));
-        }
-    }
-    found
-}
-
 /// The reasons why system calls of arms could not be counted.
 pub(super) fn uncounted(run: &Run) -> Vec<String> {
     let missing = run.census.iter().filter_map(|it| Some((it, it.missing.as_ref()?)));
@@ -360,39 +330,4 @@ fn gates(run: &Run) -> String {
         gates.hiccup_ms_max,
         gates.retransmits_max
     )
-}
-
-/// One trial as a row.
-pub(super) fn trial_row(trial: &Trial) -> TrialRow {
-    let percent = |share: Option<f64>| words::or_none(share, |it| format!("{:.1}", it * 100.0));
-    let mut values = vec![
-        (trial.order + 1).to_string(),
-        (trial.block + 1).to_string(),
-        trial.point.clone(),
-        trial.arm.clone(),
-    ];
-    let mut remarks = trial.objections.clone();
-    match &trial.ending {
-        Ending::Measured { load } => {
-            let latency = load.latency();
-            values.extend([
-                words::grouped(load.throughput_rps),
-                words::or_none(Metric::Cpu.of(load), words::time),
-                words::or_none(latency.p50_ns, words::time),
-                words::or_none(latency.p99_ns, words::time),
-            ]);
-            if let Some(check) = load.check.as_ref().filter(|check| !check.ok) {
-                remarks.push(format!("model check failed: {}", check.detail));
-            }
-        }
-        Ending::Unavailable { reason } | Ending::Failed { reason } => {
-            values.extend(std::iter::repeat_n(words::NONE.to_string(), 4));
-            remarks.push(reason.clone());
-        }
-    }
-    values.extend([percent(trial.conditions.foreign), percent(trial.conditions.steal)]);
-    if let Some(exit) = trial.exit.as_ref().filter(|_| !trial.exit_clean) {
-        remarks.push(format!("server: {exit}"));
-    }
-    TrialRow { values, remark: remarks.join("; ") }
 }

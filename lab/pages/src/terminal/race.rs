@@ -1,27 +1,19 @@
-//! Further tables on the terminal: curves, costs and system calls.
+//! Further tables on the terminal: curves and system calls.
 
 use crate::words;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, Table};
 use lab::census::Census;
 use lab::record::Run;
-use lab::verdict::{Place, PointSummary, Summary, Sweep};
+use lab::verdict::{Place, Summary, Sweep};
 use language::tr;
 use std::fmt::Write;
 
-/// The further tables of a run: curves, costs of whole process trees, system calls. Empty if the
-/// run has none of them.
+/// The further tables of a run: curves and system calls. Empty if the run has neither.
 pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     let mut text = String::new();
     for sweep in &summary.sweeps {
         let _ = writeln!(text, "{}\n{}\n", sweep.series, curves(sweep, colour));
-    }
-    let costs: Vec<Vec<String>> = summary.points.iter().flat_map(cost_rows).collect();
-    if !costs.is_empty() {
-        let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
-        let more = ["page faults", "queue full"];
-        let heads: Vec<&str> = heads.into_iter().chain(more).collect();
-        let _ = writeln!(text, "{}\n{}\n", tr("cost and speed"), plain(&heads, costs, colour));
     }
     if !run.census.is_empty() {
         let rows = run.census.iter().map(census_row).collect();
@@ -75,24 +67,6 @@ fn at(open: bool, place: &Place) -> String {
             words::or_none(place.p99_ns, words::time)
         ),
     }
-}
-
-fn cost_rows(point: &PointSummary) -> Vec<Vec<String>> {
-    let arms = point.arms.iter().filter(|arm| !arm.twin);
-    arms.filter_map(|arm| {
-        let cost = arm.cost.as_ref()?;
-        let count = |value: Option<f64>| words::or_none(value, words::grouped);
-        Some(vec![
-            point.point.clone(),
-            arm.arm.clone(),
-            words::or_none(cost.cpu_ns, words::time),
-            words::or_none(cost.system_share, |share| format!("{:.0} %", share * 100.0)),
-            words::or_none(cost.memory_peak_kb, words::size),
-            count(cost.faults_minor),
-            count(cost.listen_overflows),
-        ])
-    })
-    .collect()
 }
 
 fn census_row(census: &Census) -> Vec<String> {

@@ -3,7 +3,7 @@
 
 use super::Rule;
 use crate::exhibit::Fault;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,14 +23,8 @@ pub struct Program {
     pub spinners: usize,
 }
 
-/// Ten sessions of each rule, as a row has them.
-#[derive(Deserialize)]
-pub struct Round {
-    pub sessions: Vec<(Rule, Vec<Session>)>,
-}
-
 /// One session that ran.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Session {
     /// From its first packet to its end.
     pub elapsed: Duration,
