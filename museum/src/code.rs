@@ -60,7 +60,7 @@ fn tune(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(
     if scope.number("search")? == 0.0 {
         return Ok(());
     }
-    stage.begin("the search for settings (roundhouse tune cpu --quick)");
+    stage.begin("the search for settings (roundhouse tune cpu --quick)")?;
     let words = ["tune", "cpu", "--quick", "--out", "{dir}"];
     let limit = scope.time("search")? * 2;
     match stage.helper(&words, limit, "tuned.toml")? {
@@ -68,7 +68,6 @@ fn tune(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(
             stage.record(&serde_json::json!({"row": "tuned", "settings": settings}))?;
             results.set("tuned", settings);
         }
-        None if stage.stopped() => {}
         None => stage.doubt("The tuner had no answer on this machine, so its server is left out."),
     }
     stage.step("the search");

@@ -67,25 +67,21 @@ pub struct Ran {
 }
 
 impl Stage<'_> {
-    /// Runs all blocks after one that is not counted. False if the visitor stopped the run before
-    /// the last block ended.
+    /// Runs all blocks after one that is not counted.
     ///
     /// # Errors
-    /// That of an arm.
+    /// That of an arm, or the visitor stopped the run before the last block ended.
     pub fn contest(
         &mut self,
         mut contest: Contest<'_>,
         results: &mut Results,
-    ) -> Result<bool, Fault> {
+    ) -> Result<(), Fault> {
         let what = contest.what.clone();
         let names: Vec<String> = contest.arms.iter().map(|arm| arm.0.clone()).collect();
-        self.begin(&what);
+        self.begin(&what)?;
         let watch = Watch::start();
         let runs = self.measured(&mut contest)?;
         let conditions = watch.stop();
-        if self.stopped() {
-            return Ok(false);
-        }
         self.record(&serde_json::json!({
             "row": "contest", "what": what, "arms": names, "blocks": contest.blocks, "runs": runs,
             "conditions": conditions,
@@ -101,7 +97,7 @@ impl Stage<'_> {
         ran.floor = ran.floor.max(results.floor(NS, &what));
         ran.foreign = ran.foreign.max(conditions.foreign.unwrap_or(0.0));
         ran.steal = ran.steal.max(conditions.steal.unwrap_or(0.0));
-        Ok(true)
+        Ok(())
     }
 
     /// The figures by arm, the twin last, block by block.
@@ -111,9 +107,7 @@ impl Stage<'_> {
         let mut runs: Vec<Vec<Figures>> = vec![Vec::new(); count + 1];
         for block in 0..=contest.blocks {
             for at in rng.order(runs.len()) {
-                if self.stopped() {
-                    break;
-                }
+                self.goes_on()?;
                 // The last is the twin: the baseline once more.
                 let figures = (contest.arms[if at == count { 0 } else { at }].1)()?;
                 if block > 0 {

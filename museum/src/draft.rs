@@ -19,19 +19,20 @@ pub struct Draft {
     /// Both in one plot.
     pub(crate) together: Part,
     pub(crate) rooms: Vec<(String, Part)>,
-    findings: Vec<Measured>,
+    pub(crate) findings: Vec<Measured>,
     /// Facts next to those of the text.
     pub(crate) facts: Vec<(String, String)>,
 }
 
 /// A number that was expected to be something.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Measured {
-    name: String,
-    value: f64,
-    range: Option<(f64, f64)>,
+pub(crate) struct Measured {
+    pub name: String,
+    pub value: f64,
+    /// The interval, if it is an estimate.
+    pub range: Option<(f64, f64)>,
     /// Decided by the exhibit, where a bound cannot say it.
-    came_out: Option<CameOut>,
+    pub came_out: Option<CameOut>,
 }
 
 /// The numbers of one section.
@@ -46,19 +47,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// Appends a series, unless it is empty; a point without a value is left out.
-    pub fn series(&mut self, mut series: Series) {
-        series.points.retain(|it| it.y.is_finite());
-        if !series.points.is_empty() {
-            self.series.push(series);
-        }
-    }
-
-    /// Names the positions on the horizontal axis.
-    pub fn named(&mut self, names: impl IntoIterator<Item = impl Into<String>>) {
-        self.names = names.into_iter().map(Into::into).collect();
-    }
-
     fn table(&self, filler: &Filler, head: &[String]) -> Result<Table, Fault> {
         let mut table = Table::default();
         for name in head {
@@ -111,24 +99,6 @@ impl Draft {
     pub fn set(&mut self, name: &str, value: impl Serialize) {
         let value = serde_json::to_value(value).expect("values are strings and numbers");
         self.values.insert(name.to_string(), value);
-    }
-
-    /// Appends a further section.
-    pub fn room(&mut self, name: &str, part: Part) {
-        self.rooms.push((name.to_string(), part));
-    }
-
-    /// A number with an expectation in the text, if it was measured, with its interval if it is an
-    /// estimate. `came_out` is given where no bound decides.
-    pub fn measured(
-        &mut self,
-        name: &str,
-        (value, range): (f64, Option<(f64, f64)>),
-        came_out: Option<CameOut>,
-    ) {
-        if value.is_finite() {
-            self.findings.push(Measured { name: name.to_string(), value, range, came_out });
-        }
     }
 
     fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {

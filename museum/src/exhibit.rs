@@ -50,7 +50,7 @@ impl Exhibit {
         self.text().plan.visitors
     }
 
-    /// Runs it. A stopped stage returns the measurements so far.
+    /// Runs it. A stopped one has the measurements so far.
     ///
     /// # Errors
     /// If a server or a client fails; see [`Fault`].
@@ -151,6 +151,9 @@ pub enum Fault {
     /// The laboratory could not run a race.
     #[display("the laboratory could not measure: {_0}")]
     Lab(String),
+    /// The visitor has stopped the run.
+    #[display("it was stopped")]
+    Stopped,
     /// The words and the numbers of an exhibit do not fit: a mistake in this crate.
     #[display("the exhibit's text cannot be filled: {_0}")]
     Text(String),

@@ -2,8 +2,8 @@
 //!
 //! `visit` calls `run` with the plan of an exhibit. The five kinds of measurement share three
 //! things: loops and values are expressions of the plan, evaluated in a `Scope`; figures go into
-//! `Results` by arm, point and block; a stage that was stopped returns nothing, and what was
-//! measured so far is kept. `effort` walks the same plan without measuring, so that the announced
+//! `Results` by arm, point and block; a stage that was stopped returns [`Fault::Stopped`],
+//! and what was measured so far is kept. `effort` walks the same plan without measuring, so that the announced
 //! duration follows every change of the plan.
 
 mod senders;
@@ -34,16 +34,17 @@ const TURN: Duration = Duration::from_millis(250);
 pub fn run(stage: &mut Stage<'_>, plan: &Plan) -> Result<Results, Fault> {
     let mut results = Results::default();
     for measure in &plan.measure {
-        if stage.stopped() {
-            break;
-        }
         let scope = plan.scope(stage.settings(), &results)?;
-        match measure.text("kind") {
-            Some("crowds") => crowds(stage, measure, &scope, &mut results)?,
-            Some("web") => web::run(stage, measure, &scope, &mut results)?,
-            Some("race") => race(stage, measure, &scope, &mut results)?,
-            Some("senders") => senders::run(stage, measure, &scope, &mut results)?,
-            _ => measure.need("name", |it| code::run(it, stage, &scope, &mut results))?,
+        let measured = match measure.text("kind") {
+            Some("crowds") => crowds(stage, measure, &scope, &mut results),
+            Some("web") => web::run(stage, measure, &scope, &mut results),
+            Some("race") => race(stage, measure, &scope, &mut results),
+            Some("senders") => senders::run(stage, measure, &scope, &mut results),
+            _ => measure.need("name", |it| code::run(it, stage, &scope, &mut results)),
+        };
+        match measured {
+            Err(Fault::Stopped) => break,
+            measured => measured?,
         }
     }
     Ok(results)
@@ -118,7 +119,7 @@ fn crowds(
                 mix: words("mix")?,
                 hold: hold.filter(|it| !it.is_zero()).map(Hold),
             };
-            let Some((run, conditions)) = stage.crowd(&crowd)? else { return Ok(()) };
+            let (run, conditions) = stage.crowd(&crowd)?;
             let repeats = run.repeats(syn_linear_timeouts());
             let count = |it: Option<u64>| it.map(|it| it as f64);
             let figures = known([
@@ -225,7 +226,7 @@ fn race(
 ) -> Result<(), Fault> {
     let plan = race_plan(race, scope, stage)?;
     results.set("plan", plan.hash());
-    let Some(run) = stage.race(&plan)? else { return Ok(()) };
+    let run = stage.race(&plan)?;
     for trial in &run.trials {
         let Some(load) = trial.result() else { continue };
         let is_twin = trial.arm == plan.twin_name();

@@ -5,7 +5,7 @@
 //! measured is left out of lists and shown as a dash in tables. `find` hands a number to the
 //! expectation of the exhibit; an estimate without an interval leaves the expectation open.
 
-use crate::draft::{Draft, Part};
+use crate::draft::{Draft, Measured, Part};
 use crate::exhibit::Fault;
 use crate::plan::{Drawing, Plan, Rows, Value as Spec};
 use crate::query::{self, comparison, float, items};
@@ -34,7 +34,7 @@ pub fn draft(plan: &Plan, scope: &Scope) -> Result<Draft, Fault> {
     }
     for (room, names) in &plan.names {
         let names = items(&value(names, &scope)?);
-        part(&mut draft, room).named(names.iter().map(Value::to_string));
+        part(&mut draft, room).names = names.iter().map(Value::to_string).collect();
     }
     for drawing in &plan.series {
         draw(&mut draft, drawing, &scope)?;
@@ -86,7 +86,7 @@ fn part<'d>(draft: &'d mut Draft, name: &str) -> &'d mut Part {
         "together" => &mut draft.together,
         room => {
             let at = draft.rooms.iter().position(|it| it.0 == room).unwrap_or_else(|| {
-                draft.room(room, Part::default());
+                draft.rooms.push((room.to_string(), Part::default()));
                 draft.rooms.len() - 1
             });
             &mut draft.rooms[at].1
@@ -208,12 +208,10 @@ fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault
             "line-or-point" if points.len() == 1 => Mark::Point,
             _ => Mark::Line,
         };
-        let mut series = match drawing.published {
-            true => Series::published(name, [(0.0, 0.0); 0]),
-            false => Series::measured(name, [(0.0, 0.0); 0]),
-        };
-        series.points = points;
-        part.series(if mark == Mark::Line { series } else { series.drawn_as(mark) });
+        points.retain(|it| it.y.is_finite());
+        if !points.is_empty() {
+            part.series.push(Series { name, points, mark, published: drawing.published });
+        }
         Ok(())
     })
 }
@@ -253,6 +251,9 @@ fn find(draft: &mut Draft, name: &str, spec: &Spec, scope: &Scope) -> Result<(),
         None => claim.is_true().into(),
     });
     let is_open = is_estimate && range.is_none();
-    draft.measured(name, (y, range), if is_open { Some(CameOut::Open) } else { came_out });
+    let came_out = if is_open { Some(CameOut::Open) } else { came_out };
+    if y.is_finite() {
+        draft.findings.push(Measured { name: name.to_string(), value: y, range, came_out });
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! The stage offers several kinds of measurement and knows nothing of any exhibit. It appends every
 //! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
-//! further measurement returns nothing at once, and the exhibit ends with the results so far.
+//! measurement returns [`Fault::Stopped`], and the exhibit ends with the results so far.
 
 mod crowd;
 mod pace;
@@ -230,6 +230,14 @@ impl<'a> Stage<'a> {
         &self.settings
     }
 
+    /// Goes on unless the visitor has asked to stop.
+    ///
+    /// # Errors
+    /// [`Fault::Stopped`].
+    pub fn goes_on(&self) -> Result<(), Fault> {
+        if self.stopped() { Err(Fault::Stopped) } else { Ok(()) }
+    }
+
     /// Whether the visitor has asked to stop.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -304,25 +312,22 @@ impl<'a> Stage<'a> {
         Ok(dir)
     }
 
-    /// Waits for the end of clients, and calls `look` meanwhile. `None` if the visitor stopped the
-    /// run.
+    /// Waits for the end of clients, and calls `look` meanwhile.
     ///
     /// # Errors
-    /// If they are still there after `limit`.
+    /// If they are still there after `limit`, or the visitor stopped the run.
     pub(crate) fn attend(
         &self,
         clients: &mut Process,
         limit: Duration,
         mut look: impl FnMut(&Process),
-    ) -> Result<Option<ProcessExit>, Fault> {
+    ) -> Result<ProcessExit, Fault> {
         let until = Instant::now() + limit;
         while Instant::now() < until {
             if let Some(ended) = clients.ended() {
-                return Ok(Some(ended));
+                return Ok(ended);
             }
-            if self.stopped() {
-                return Ok(None);
-            }
+            self.goes_on()?;
             look(clients);
             sleep(GLANCE);
         }
@@ -352,7 +357,7 @@ impl<'a> Stage<'a> {
     /// returns the text of the file that it leaves there, if it does.
     ///
     /// # Errors
-    /// If the program does not start.
+    /// If the program does not start, or the visitor stopped the run.
     pub(crate) fn helper(
         &mut self,
         words: &[&str],
@@ -368,12 +373,18 @@ impl<'a> Stage<'a> {
         // What it left before the limit is its answer.
         let _ = self.attend(&mut program, limit, |_| {});
         program.stop(PATIENCE);
+        self.goes_on()?;
         Ok(fs::read_to_string(dir.join(file)).ok())
     }
 
     /// Reports that something begins that may take long.
-    pub fn begin(&mut self, what: &str) {
+    ///
+    /// # Errors
+    /// As [`Stage::goes_on`].
+    pub fn begin(&mut self, what: &str) -> Result<(), Fault> {
+        self.goes_on()?;
         self.listener.begin(what);
+        Ok(())
     }
 
     /// Reports that a step is done, with its result.

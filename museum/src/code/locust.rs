@@ -10,7 +10,7 @@ use lab::server::Process;
 use serde_json::Value;
 use stats::words;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The script of the swarm.
@@ -25,22 +25,22 @@ pub fn program() -> Option<PathBuf> {
 }
 
 pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
-    if program().is_none() {
+    let Some(program) = program() else {
         stage.doubt("No Locust is on the path or in ROUNDHOUSE_LOCUST, so only our own swarm ran.");
         return Ok(());
-    }
+    };
     let (users, rate) = (scope.number("users")? as u32, scope.number("rate")? as u32);
     let span = scope.time("span")?;
     for server in items(&scope.eval("swarmed")?) {
         let words: Vec<String> = items(&server).iter().map(ToString::to_string).collect();
         let [name, group, flags] = &words[..] else { continue };
-        if stage.stopped() || which::which("python3").is_err() {
+        if which::which("python3").is_err() {
             break;
         }
         let what = format!("{name}, {group}, by Locust");
-        stage.begin(&what);
+        stage.begin(&what)?;
         let up = stage.boot(&python(name, flags))?;
-        let Some(found) = swarm(stage, &up, (users, rate), span, 8_192)? else { break };
+        let found = swarm(stage, &up, &program, (users, rate), span)?;
         let server = format!("{name}, {group}");
         stage.record(&serde_json::json!({"row": "locust", "server": server, "run": found}))?;
         let number = |it: &Value| it.as_f64();
@@ -64,21 +64,19 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
 /// Runs a swarm of `users`, which grows by `rate` a second, against a server for `span`.
 ///
 /// # Errors
-/// If the tool prints no summary.
+/// If the tool prints no summary, or the visitor stopped the run.
 fn swarm(
     stage: &Stage<'_>,
     up: &Up,
+    program: &Path,
     (users, rate): (u32, u32),
     span: Duration,
-    descriptors: u32,
-) -> Result<Option<Value>, Fault> {
-    let Some(program) = program() else { return Ok(None) };
+) -> Result<Value, Fault> {
     let file = up.dir.join("ramp.py");
     fs::write(&file, FILE)
         .map_err(|why| Fault::File(format!("cannot write {}: {why}", file.display())))?;
-    let script = format!("ulimit -n {descriptors}; exec \"$@\"");
     let mut command = stage.pinned(true);
-    command.extend(["sh", "-c", &script, "sh"].map(String::from));
+    command.extend(["sh", "-c", "ulimit -n 8192; exec \"$@\"", "sh"].map(String::from));
     command.extend([program.display().to_string(), "-f".to_string(), file.display().to_string()]);
     let numbers = [users.to_string(), rate.to_string(), format!("{}s", span.as_secs().max(1))];
     for (flag, number) in ["-u", "-r", "-t"].into_iter().zip(numbers) {
@@ -88,16 +86,11 @@ fn swarm(
     command.extend(["--headless", "--only-summary", "-L", "ERROR", "-H"].map(String::from));
     command.push(host);
     let mut swarm = Process::start(&command, &up.dir, "locust").map_err(Fault::Clients)?;
-    if stage.attend(&mut swarm, span + SLACK, |_| {})?.is_none() {
-        return Ok(None);
-    }
+    stage.attend(&mut swarm, span + SLACK, |_| {})?;
     let text = swarm.output();
     let line = text.lines().rev().find(|line| line.starts_with("{\"requests\""));
-    match line.and_then(|line| serde_json::from_str(line).ok()) {
-        Some(found) => Ok(Some(found)),
-        None => Err(Fault::Clients(format!(
-            "expected a line of JSON from Locust, found: {}",
-            swarm.complaint()
-        ))),
-    }
+    line.and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+        let complaint = swarm.complaint();
+        Fault::Clients(format!("expected a line of JSON from Locust, found: {complaint}"))
+    })
 }

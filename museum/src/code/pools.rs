@@ -49,14 +49,10 @@ pub fn heap(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resu
         let mut contest = Contest::new(format!("published, {size} bytes"), blocks);
         of_size!(size, as_published(&mut contest, pairs));
         without_cache(stage, &mut contest, "heap without caches, at once", (size, 1, pairs));
-        if !stage.contest(contest, results)? {
-            return Ok(());
-        }
+        stage.contest(contest, results)?;
     }
     let switched_pairs = whole(scope, "switched_pairs")?;
-    if !switched(stage, blocks, switched_pairs, results)? {
-        return Ok(());
-    }
+    switched(stage, blocks, switched_pairs, results)?;
     let pairs = whole(scope, "live_pairs")?;
     for live in list(scope, "live")? {
         let nodes = (live + 8) as u32;
@@ -67,9 +63,7 @@ pub fn heap(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resu
         contest.arm("pool with a lock", move || replaced(&mut &locked, live, pairs));
         let open = Pool::<8, Array<8>, Open, Stack, Optimised>::new(nodes);
         contest.arm("the same pool, no lock", move || replaced(&mut &open, live, pairs));
-        if !stage.contest(contest, results)? {
-            return Ok(());
-        }
+        stage.contest(contest, results)?;
     }
     cold(stage, scope, results)
 }
@@ -110,7 +104,7 @@ fn switched(
     blocks: u32,
     pairs: u64,
     results: &mut Results,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     fn combination<B: Build, G: Gate, O: Turn>(live: usize, pairs: u64) -> f64 {
         let pool = Pool::<8, Array<8>, G, O, B>::new(NODES + 200);
         B::call(|| replaced(&mut &pool, live, pairs))
@@ -151,9 +145,7 @@ fn cold(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(
         for (name, at) in [("first time", 0), ("second time", 1)] {
             contest.trying(name, move || Ok(cost(ask()?.get(at).copied().unwrap_or(f64::NAN))));
         }
-        if !stage.contest(contest, results)? {
-            break;
-        }
+        stage.contest(contest, results)?;
     }
     results.set("faults", all);
     Ok(())
@@ -169,9 +161,7 @@ pub fn layout(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Re
     for size in list(scope, "sizes")? {
         let mut contest = Contest::new(format!("half freed, {size} bytes"), blocks);
         of_size!(size, frees(&mut contest, times));
-        if !stage.contest(contest, results)? {
-            return Ok(());
-        }
+        stage.contest(contest, results)?;
     }
     let touched = whole(scope, "touched")?;
     for what in ["walk", "free"] {
@@ -184,9 +174,7 @@ pub fn layout(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Re
                     _ => Filled::<Array<8>>::new(name, live).run(&mut contest, what, times),
                 }
             }
-            if !stage.contest(contest, results)? {
-                return Ok(());
-            }
+            stage.contest(contest, results)?;
         }
     }
     let steps = |name| match name {

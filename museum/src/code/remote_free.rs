@@ -34,9 +34,7 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
         for arm in ARMS {
             contest.arm(arm, move || pools.hand_over(arm, batch, objects));
         }
-        if !stage.contest(contest, results)? {
-            return Ok(());
-        }
+        stage.contest(contest, results)?;
     }
     let turns = whole(scope, "turns")?;
     let growth = ARMS.map(|arm| {
@@ -49,10 +47,9 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
     for arm in ARMS {
         contest.arm(arm, move || pools.bleed(arm, turns));
     }
-    if stage.contest(contest, results)? {
-        let objects = whole(scope, "timed")?;
-        results.set("waits", ARMS.map(|arm| pools.waits(arm, objects)));
-    }
+    stage.contest(contest, results)?;
+    let objects = whole(scope, "timed")?;
+    results.set("waits", ARMS.map(|arm| pools.waits(arm, objects)));
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
     for (point, spinners) in [("idle", 0), ("busy", super::whole(scope, "spinners")? as usize)] {
         let mut all: Sessions = RULES.map(|rule| (rule, Vec::new())).to_vec();
         for round in 0..rounds {
-            let Some(found) = sessions(stage, packets as u32, spinners, round)? else { break };
+            let found = sessions(stage, packets as u32, spinners, round)?;
             all.iter_mut().zip(found).for_each(|((_, all), (_, found))| all.extend(found));
         }
         for (rule, sessions) in all.iter().filter(|(_, sessions)| !sessions.is_empty()) {
@@ -49,30 +49,28 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
 /// The sessions of each rule.
 type Sessions = Vec<(Rule, Vec<Session>)>;
 
-/// One round; `None` if it was stopped.
+/// One round.
 fn sessions(
     stage: &mut Stage<'_>,
     packets: u32,
     spinners: usize,
     round: u64,
-) -> Result<Option<Sessions>, Fault> {
+) -> Result<Sessions, Fault> {
     let beside = if spinners > 0 { format!(", {spinners} busy threads") } else { String::new() };
     let what = format!("{SESSIONS} sessions of {packets} packets under each wait{beside}");
-    stage.begin(&what);
+    stage.begin(&what)?;
     let program = Program { rule: Rule::Absolute, packets, gap: GAP, bytes: BYTES, spinners };
     let watch = Watch::start();
     let found = live::run(&RULES, SESSIONS, program, &stage.stop_flag())?;
     let conditions = watch.stop();
-    if stage.stopped() {
-        return Ok(None);
-    }
+    stage.goes_on()?;
     stage.quiet.counts(&conditions);
     stage.record(&json!({
         "row": "waits", "spinners": spinners, "round": round, "packets": packets,
         "sessions": found, "conditions": conditions,
     }))?;
     stage.step(&what);
-    Ok(Some(found))
+    Ok(found)
 }
 
 /// The length of each session, brought to 1000 packets where it had fewer, and the lateness of all

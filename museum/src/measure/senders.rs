@@ -65,7 +65,7 @@ pub fn run(
     let trials = trials.collect::<Result<Vec<_>, Fault>>()?;
     let Some(first) = trials.first() else { return Ok(()) };
     let what = format!("{}: {}", first.point, first.work.words());
-    stage.begin(&what);
+    stage.begin(&what)?;
     let mut rng = Rng::new(u64::from(stage.settings().seed));
     for block in 0..blocks(senders, &scope)? {
         let order = if senders.is("shuffled") {

@@ -123,13 +123,13 @@ pub fn calibrate(stage: &mut Stage<'_>) -> Result<Option<f64>, Fault> {
     if lacks("apache").is_some() {
         return Ok(None);
     }
-    stage.begin("calibrating Apache's loop");
+    stage.begin("calibrating Apache's loop")?;
     let mut span = Duration::from_millis(if stage.settings().quick { 200 } else { 700 });
     let mut up = stage.boot(&apache("calibration", "worker", toml::Table::new())?)?;
     let mut round_ns = None;
     for _ in 0..ATTEMPTS {
         round_ns = slope(stage, &mut up, span)?;
-        if round_ns.is_some() || stage.stopped() {
+        if round_ns.is_some() {
             break;
         }
         span *= 3;
@@ -145,8 +145,7 @@ fn slope(stage: &mut Stage<'_>, up: &mut Up, span: Duration) -> Result<Option<f6
     let mut costs = Vec::new();
     for rounds in ROUNDS {
         let path = format!("/work?rounds={rounds}");
-        let run = stage.ask(up, &Clients::new(&path, 1, span))?;
-        costs.extend(run.and_then(|run| run.cpu_per_request_ns()));
+        costs.extend(stage.ask(up, &Clients::new(&path, 1, span))?.cpu_per_request_ns());
     }
     let [short, long] = costs[..] else { return Ok(None) };
     let round_ns = (long - short) / (ROUNDS[1] - ROUNDS[0]) as f64;

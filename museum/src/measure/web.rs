@@ -136,16 +136,14 @@ pub fn run(
     let mut rng = Rng::new(stage.settings().seed.into());
     for block in 0..blocks(plan, scope)? {
         if plan.is("phases") {
-            if !phases(stage, &cases, (block, &mut rng), results)? {
-                return Ok(());
-            }
+            phases(stage, &cases, (block, &mut rng), results)?;
             continue;
         }
         for at in rng.order(cases.len()) {
             let Case { web, point, clients } = &cases[at];
             let what = format!("{}, {point}", web.name);
-            stage.begin(&what);
-            let Some(run) = stage.meet(web, clients)? else { return Ok(()) };
+            stage.begin(&what)?;
+            let run = stage.meet(web, clients)?;
             doubt(stage, &what, &cases[at], &run);
             let rate = words::number(run.load.load.throughput_rps);
             stage.step(&format!("{what}: {rate} requests/s"));
@@ -155,33 +153,29 @@ pub fn run(
     Ok(())
 }
 
-/// Every server from its start through all its loads, which are phases; false if stopped.
+/// Every server from its start through all its loads, which are phases.
 fn phases(
     stage: &mut Stage<'_>,
     cases: &[Case],
     (block, rng): (u32, &mut Rng),
     results: &mut Results,
-) -> Result<bool, Fault> {
+) -> Result<(), Fault> {
     let mine: Vec<&[Case]> = cases.chunk_by(|a, b| a.web.name == b.web.name).collect();
     for at in rng.order(mine.len()) {
         let web = &mine[at][0].web;
         let what = format!("{}, block {}", web.name, block + 1);
-        if stage.stopped() {
-            return Ok(false);
-        }
-        stage.begin(&what);
+        stage.begin(&what)?;
         let mut up = stage.boot(web)?;
         let mut runs = Vec::new();
         for case in mine[at] {
-            let Some(run) = stage.ask(&mut up, &case.clients)? else { return Ok(false) };
-            runs.push(run);
+            runs.push(stage.ask(&mut up, &case.clients)?);
         }
         up.server.process.stop(END);
         stage.record(&json!({"row": "day", "server": web.name, "block": block, "runs": runs}))?;
         mine[at].iter().zip(&runs).for_each(|(case, run)| add(results, case, block, run));
         stage.step(&what);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Failed requests, unless the load goes on until one fails or the governor refused it.

@@ -108,16 +108,13 @@ impl CrowdRun {
 }
 
 impl Stage<'_> {
-    /// Runs a crowd against a fresh server. `None` if the visitor stopped the run.
+    /// Runs a crowd against a fresh server.
     ///
     /// # Errors
-    /// If the server does not start or the clients do not finish.
-    pub fn crowd(&mut self, crowd: &Crowd) -> Result<Option<(CrowdRun, Conditions)>, Fault> {
-        if self.stopped() {
-            return Ok(None);
-        }
+    /// If the server does not start, the clients do not finish, or the visitor stopped the run.
+    pub fn crowd(&mut self, crowd: &Crowd) -> Result<(CrowdRun, Conditions), Fault> {
         let what = format!("{}, {}", crowd.name, words::counted(crowd.clients, "client"));
-        self.listener.begin(&what);
+        self.begin(&what)?;
         let watch = Watch::start();
         let mut server = self.serve(&crowd.server)?;
         let is_far = self.settings.far.is_some();
@@ -125,14 +122,11 @@ impl Stage<'_> {
         let mut clients = self.gather(crowd, &server)?;
         let longest = crowd.pause * crowd.orders * crowd.clients + SLACK;
         let mut held_s = 0.0;
-        let ended = self.attend(&mut clients, longest, |_| {
+        self.attend(&mut clients, longest, |_| {
             if held.as_ref().is_some_and(|it| it.is_over(crowd.clients)) {
                 held_s = held.take().map_or(0.0, Held::end);
             }
         })?;
-        if ended.is_none() {
-            return Ok(None);
-        }
         let held_s = held.map_or(held_s, Held::end);
         let output = clients.output();
         let line = output.lines().rev().find(|line| line.starts_with('{'));
@@ -155,7 +149,7 @@ impl Stage<'_> {
             "hold": crowd.hold, "run": run, "conditions": conditions,
         }))?;
         self.listener.step(&format!("{what}: {}", words::seconds(run.elapsed_s)));
-        Ok(Some((run, conditions)))
+        Ok((run, conditions))
     }
 
     fn gather(&mut self, crowd: &Crowd, server: &Server) -> Result<Process, Fault> {

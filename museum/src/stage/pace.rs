@@ -34,19 +34,17 @@ impl Stage<'_> {
         self.placement.map(|it| it.cores(false))
     }
 
-    /// Runs `sender`; `None` if it failed, which becomes a doubt, or was stopped.
+    /// Runs `sender`; `None` if it failed, which becomes a doubt.
     ///
     /// # Errors
-    /// If the raw file cannot be written.
+    /// If the raw file cannot be written, or the visitor stopped the run.
     pub fn cast(
         &mut self,
         sender: &str,
         work: Work,
         around: Around,
     ) -> Result<Option<Reading>, Fault> {
-        if self.stopped() {
-            return Ok(None);
-        }
+        self.goes_on()?;
         let exe = self.settings.exe.clone();
         let found = Trial { exe: &exe, sender, work, around }.run(&self.stop_flag());
         self.record(&json!({
@@ -56,8 +54,8 @@ impl Stage<'_> {
         }))?;
         match found {
             Ok(reading) => Ok(Some(reading)),
-            Err(_) if self.stopped() => Ok(None),
             Err(why) => {
+                self.goes_on()?;
                 self.doubt(format!("`{sender}` was left out of a row: {why}."));
                 Ok(None)
             }

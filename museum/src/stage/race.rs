@@ -13,14 +13,12 @@ use std::fs;
 use std::path::Path;
 
 impl Stage<'_> {
-    /// Runs a race. `None` if the visitor stopped the run before there was a result.
+    /// Runs a race.
     ///
     /// # Errors
-    /// If the plan cannot be run.
-    pub fn race(&mut self, plan: &Plan) -> Result<Option<Run>, Fault> {
-        if self.stopped() {
-            return Ok(None);
-        }
+    /// If the plan cannot be run, or the visitor stopped the run before there was a result.
+    pub fn race(&mut self, plan: &Plan) -> Result<Run, Fault> {
+        self.goes_on()?;
         plan.check().map_err(|bad| Fault::Lab(bad.to_string()))?;
         let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
         let Stage { settings, room, stop, placement, listener, .. } = self;
@@ -36,14 +34,14 @@ impl Stage<'_> {
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {
-            return Ok(None);
+            return Err(Fault::Stopped);
         }
         let summary = analyse(&outcome.run);
         summary.broken.iter().for_each(|text| self.doubt(text));
         for trial in &outcome.run.trials {
             self.quiet.counts(&trial.conditions);
         }
-        Ok(Some(outcome.run))
+        Ok(outcome.run)
     }
 
     /// Moves the race's lines into the raw file.

@@ -9,7 +9,7 @@
 
 use meter::TreeCost;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,8 @@ pub struct Watcher {
     thread: JoinHandle<Churn>,
 }
 
-type Tree = HashMap<u32, HashSet<u32>>;
+/// Threads, each with its process.
+type Tree = HashSet<(u32, u32)>;
 
 impl Churn {
     /// Threads that came or went.
@@ -71,25 +72,25 @@ impl Churn {
     }
 
     fn look(&mut self, now: &Tree, at: Duration) {
-        let threads = now.values().map(HashSet::len).sum::<usize>() as u32;
-        self.looks.push((at.as_secs_f64(), now.len() as u32, threads));
+        let [processes, threads] = counted(now);
+        self.looks.push((at.as_secs_f64(), processes, threads));
     }
 
     fn count(&mut self, before: &Tree, now: &Tree) {
-        let new = |from: &Tree, to: &Tree| -> u32 {
-            let threads = to.iter().map(|(pid, tids)| match from.get(pid) {
-                Some(known) => tids.difference(known).count(),
-                None => tids.len(),
-            });
-            threads.sum::<usize>() as u32
-        };
-        let fresh =
-            |from: &Tree, to: &Tree| to.keys().filter(|pid| !from.contains_key(pid)).count() as u32;
-        self.threads_started += new(before, now);
-        self.threads_ended += new(now, before);
-        self.processes_started += fresh(before, now);
-        self.processes_ended += fresh(now, before);
+        let [started, ended] = [counted(now.difference(before)), counted(before.difference(now))];
+        self.processes_started += started[0];
+        self.threads_started += started[1];
+        self.processes_ended += ended[0];
+        self.threads_ended += ended[1];
     }
+}
+
+/// Processes and threads among these; the main thread of a process is one.
+fn counted<'t>(tree: impl IntoIterator<Item = &'t (u32, u32)>) -> [u32; 2] {
+    let one = |[processes, threads]: [u32; 2], (pid, tid): &(u32, u32)| {
+        [processes + u32::from(pid == tid), threads + 1]
+    };
+    tree.into_iter().fold([0; 2], one)
 }
 
 impl Watcher {
@@ -134,7 +135,7 @@ fn tree(root: u32) -> Tree {
     let mut ahead = vec![root];
     while let Some(pid) = ahead.pop() {
         let Ok(list) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        let tids: HashSet<u32> =
+        let tids: Vec<u32> =
             list.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect();
         // Supervisors fork from their first thread; only the tree's root may do it from others.
         let forkers = tids.iter().filter(|tid| **tid == pid || pid == root);
@@ -143,9 +144,7 @@ fn tree(root: u32) -> Tree {
             let children = fs::read_to_string(path).unwrap_or_default();
             ahead.extend(children.split_whitespace().filter_map(|it| it.parse::<u32>().ok()));
         }
-        if !tids.is_empty() {
-            found.insert(pid, tids);
-        }
+        found.extend(tids.into_iter().map(|tid| (pid, tid)));
     }
     found
 }
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     fn sample(rows: &[(u32, &[u32])]) -> Tree {
-        rows.iter().map(|(pid, tids)| (*pid, tids.iter().copied().collect())).collect()
+        rows.iter().flat_map(|(pid, tids)| tids.iter().map(|tid| (*pid, *tid))).collect()
     }
 
     #[test]
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn this_process_is_a_tree_that_switches() {
         let own = std::process::id();
-        assert!(tree(own).get(&own).is_some_and(|tids| tids.contains(&own)));
+        assert!(tree(own).contains(&(own, own)));
         let switches = || Switches::of(&TreeCost::read(own).expect("it lives"));
         let (before, all) = (switches(), machine_switches());
         std::thread::sleep(Duration::from_millis(20));

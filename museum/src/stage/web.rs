@@ -234,15 +234,17 @@ impl Stage<'_> {
     }
 
     /// Runs the clients against a fresh server, and repeats the run if the machine was not quiet
-    /// meanwhile. `None` if the visitor stopped the run.
+    /// meanwhile.
     ///
     /// # Errors
-    /// If the server does not start, or the clients do not finish.
-    pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+    /// If the server does not start, the clients do not finish, or the visitor stopped the run.
+    pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<WebRun, Fault> {
         let quick = self.settings.quick;
-        for attempt in 1.. {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let watch = Watch::start();
-            let Some(run) = self.meet_once(web, clients)? else { break };
+            let run = self.meet_once(web, clients)?;
             let run = WebRun { conditions: watch.stop_beside(run.unwaited_ns), ..run };
             let again = self.quiet.repeats(&run.conditions, attempt, quick);
             self.record(&json!({
@@ -250,18 +252,15 @@ impl Stage<'_> {
                 "attempt": attempt, "counted": !again, "run": run,
             }))?;
             if !again {
-                return Ok(Some(run));
+                return Ok(run);
             }
         }
-        Ok(None)
     }
 
-    fn meet_once(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
-        if self.stopped() {
-            return Ok(None);
-        }
+    fn meet_once(&mut self, web: &Web, clients: &Clients) -> Result<WebRun, Fault> {
+        self.goes_on()?;
         let mut up = self.boot(web)?;
-        let Some(mut run) = self.ask(&mut up, clients)? else { return Ok(None) };
+        let mut run = self.ask(&mut up, clients)?;
         up.cost.ending();
         let Up { server, dir, cost } = up;
         server.process.stop(PATIENCE);
@@ -269,14 +268,14 @@ impl Stage<'_> {
         run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
         // A server's logs after a million requests are long.
         let _ = fs::remove_dir_all(&dir);
-        Ok(Some(run))
+        Ok(run)
     }
 
     /// Runs the clients against a running server, and watches it meanwhile.
     ///
     /// # Errors
-    /// If the clients do not finish, or the server has ended.
-    pub fn ask(&mut self, up: &mut Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+    /// If the clients do not finish, the server has ended, or the visitor stopped the run.
+    pub fn ask(&mut self, up: &mut Up, clients: &Clients) -> Result<WebRun, Fault> {
         let root = up.server.process.id();
         let gone = |why| Fault::Server(format!("it ended: {why}"));
         let mut command = self.pinned(true);
@@ -297,7 +296,7 @@ impl Stage<'_> {
             }
         };
         let limit = clients.span + clients.timeout + SLACK;
-        let Some(ended) = self.attend(&mut program, limit, look)? else { return Ok(None) };
+        let ended = self.attend(&mut program, limit, look)?;
         let gone_s = begun.elapsed().as_secs_f64();
         let after = TreeCost::read(root).map_err(gone)?;
         // The tree's ended processes are known to a tick each.
@@ -317,7 +316,7 @@ impl Stage<'_> {
             Fault::Clients(format!("{why} ({}): {}", ended.how, program.complaint()))
         })?;
         let run = WebRun { load, cpu_ns, churn, gone_s, switches, ..WebRun::default() };
-        Ok(Some(WebRun { rest_switches, ..run }))
+        Ok(WebRun { rest_switches, ..run })
     }
 
     /// The words that keep a program on the servers' core, or on the clients'.
