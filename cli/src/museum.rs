@@ -2,8 +2,8 @@
 //!
 //! The crate `museum` runs exhibits; this file turns flags into `Settings` and results into files.
 //! A visit appends every measurement to `museum-EXHIBIT.jsonl` as it happens, and the page, the
-//! table and the Markdown are made from that record, so a kept visit can be shown again. A flag that
-//! changes nothing in an exhibit is refused, except on a tour of all of them.
+//! table and the Markdown are made from that record, so a kept visit can be shown again. A flag
+//! that changes nothing in an exhibit is refused, except on a tour of all of them.
 
 mod progress;
 mod verify;

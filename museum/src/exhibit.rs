@@ -75,42 +75,23 @@ impl Exhibit {
 }
 /// The flags among `settings` that would change nothing in this exhibit, each with the reason.
 pub fn ignored(exhibit: &Exhibit, settings: &Settings) -> Vec<(&'static str, &'static str)> {
-    let usual = Settings::default();
-    let changes = |other: Settings| exhibit.effort(&other) != exhibit.effort(&usual);
+    let usual = Settings::default;
+    let same = |other: Settings| exhibit.effort(&other) == exhibit.effort(&usual());
     let shortest = Scale::new(Scale::LEAST).unwrap_or(Scale::WHOLE);
+    let (is_scaled, blocks) = (settings.scale != Scale::WHOLE, settings.blocks.map(|_| 37));
+    let quick = settings.quick && same(Settings { quick: true, ..usual() });
+    let full = settings.full && same(Settings { full: true, ..usual() });
+    let scale = is_scaled && same(Settings { scale: shortest, ..usual() });
+    let blocks = blocks.is_some() && same(Settings { blocks, ..usual() });
+    let clients = settings.clients.is_some() && !exhibit.has_clients();
+    let far = settings.far.is_some() && !exhibit.has_visitors();
     let flags = [
-        (
-            "--quick",
-            settings.quick && !changes(Settings { quick: true, ..Settings::default() }),
-            "its clients sleep, and --scale shortens that",
-        ),
-        (
-            "--full",
-            settings.full && !changes(Settings { full: true, ..Settings::default() }),
-            "it has the published sizes already",
-        ),
-        (
-            "--scale",
-            settings.scale != Scale::WHOLE
-                && !changes(Settings { scale: shortest, ..Settings::default() }),
-            "it has no pause that could be shorter",
-        ),
-        (
-            "--blocks",
-            settings.blocks.is_some()
-                && !changes(Settings { blocks: Some(37), ..Settings::default() }),
-            "it repeats nothing",
-        ),
-        (
-            "--clients",
-            settings.clients.is_some() && !exhibit.has_clients(),
-            "the number of clients is none of its variables",
-        ),
-        (
-            "--load-from",
-            settings.far.is_some() && !exhibit.has_visitors(),
-            "it measures one machine",
-        ),
+        ("--quick", quick, "its clients sleep, and --scale shortens that"),
+        ("--full", full, "it has the published sizes already"),
+        ("--scale", scale, "it has no pause that could be shorter"),
+        ("--blocks", blocks, "it repeats nothing"),
+        ("--clients", clients, "the number of clients is none of its variables"),
+        ("--load-from", far, "it measures one machine"),
     ];
     flags.into_iter().filter(|it| it.1).map(|(flag, _, why)| (flag, why)).collect()
 }

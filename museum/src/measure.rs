@@ -2,9 +2,9 @@
 //!
 //! `visit` calls `run` with the plan of an exhibit. The five kinds of measurement share three
 //! things: loops and values are expressions of the plan, evaluated in a `Scope`; figures go into
-//! `Results` by arm, point and block; a stage that was stopped returns [`Fault::Stopped`],
-//! and what was measured so far is kept. `effort` walks the same plan without measuring, so that the announced
-//! duration follows every change of the plan.
+//! `Results` by arm, point and block; a stage that was stopped returns [`Fault::Stopped`], and what
+//! was measured so far is kept. `effort` walks the same plan without measuring, so that the
+//! announced duration follows every change of the plan.
 
 mod senders;
 mod servers;
@@ -196,8 +196,8 @@ fn race_plan(race: &Spec, scope: &Scope, stage: &Stage<'_>) -> Result<lab::plan:
     })
 }
 
-/// A further server of this program for a race: its command after the program's name, and the target
-/// of its clients, as `artefact echo 00001 {port} echo://{address}`.
+/// A further server of this program for a race: its command after the program's name, and the
+/// target of its clients, as `artefact echo 00001 {port} echo://{address}`.
 fn command(stage: &Stage<'_>, name: &str, words: &str) -> Arm {
     let (words, target) = words.rsplit_once(' ').unwrap_or((words, ""));
     let words = words.split(' ').map(String::from);

@@ -370,7 +370,7 @@ impl<'a> Stage<'a> {
         let exe = self.settings.exe.display().to_string();
         let command: Vec<String> = [exe].into_iter().chain(words).collect();
         let mut program = Process::start(&command, &dir, "helper").map_err(Fault::Lab)?;
-        // What it left before the limit is its answer.
+        // The file that it left before the limit is its answer.
         let _ = self.attend(&mut program, limit, |_| {});
         program.stop(PATIENCE);
         self.goes_on()?;

@@ -96,57 +96,45 @@ pub fn page(checkup: &Checkup, old: Option<&Checkup>) -> Result<String, PageErro
 }
 
 fn figures(checkup: &Checkup) -> Vec<Chart> {
-    let axis = |title: &str, names: Vec<String>| Axis {
-        title: title.to_owned(),
-        log: names.is_empty(),
-        names,
+    let drawn =
+        |id: &str, [title, caption, y]: [&str; 3], names: Vec<String>, series: Vec<Series>| {
+            let (title, caption) = (title.to_owned(), caption.to_owned());
+            let x = Axis { names, ..Axis::default() };
+            let y = Axis { title: y.to_owned(), log: true, ..Axis::default() };
+            let is_empty = series.iter().all(|it| it.points.is_empty());
+            let it = Plot { title, caption, x, y, series };
+            (!is_empty).then(|| plot(id, &it, &mut by_names(&[])))
+        };
+    let rows = checkup.rows.iter().filter(|row| row.measured.contains_key("healthy_p99_ns"));
+    let line = |title: &str, key: &str| {
+        let values = rows.clone().zip(1..).filter_map(|(row, at)| {
+            let ns = row.measured.get(key).filter(|ns| **ns > 0.0)?;
+            Some((f64::from(at), ns / 1e6))
+        });
+        Series::measured(tr(title), values).drawn_as(Mark::Point)
     };
-    let mut found = Vec::new();
-    let healthy = |row: &CheckupRow, name: &str| Some(*row.measured.get(name)? / 1e6);
-    let rows: Vec<&CheckupRow> =
-        checkup.rows.iter().filter(|row| row.measured.contains_key("healthy_p99_ns")).collect();
-    if !rows.is_empty() {
-        let line = |title: &str, key: &str| {
-            let values = rows.iter().zip(1..).filter_map(|(row, at)| {
-                healthy(row, key).filter(|ms| *ms > 0.0).map(|ms| (f64::from(at), ms))
-            });
-            Series::measured(tr(title), values).drawn_as(Mark::Point)
-        };
-        let names = rows.iter().map(|row| row.name.clone()).collect();
-        let drawn = Plot {
-            title: "Who suffers next to a disturbance?".to_owned(),
-            caption: "The 99th percentile of healthy clients; starved ones have none.".to_owned(),
-            x: axis("", names),
-            y: axis("p99 of healthy clients (ms)", Vec::new()),
-            series: vec![
-                line("with the disturbance", "healthy_p99_ns"),
-                line("without it", "calm_p99_ns"),
-            ],
-        };
-        found.push(plot("plot-healthy", &drawn, &mut by_names(&[])));
-    }
-    let at = |key: &str| checkup.number("tail", key).map(|ns| ns / 1e6);
-    let tail = |title: &str, keys: [&str; 2]| {
-        let values =
-            keys.into_iter().zip(1..).filter_map(|(key, x)| Some((f64::from(x), at(key)?)));
-        Series::measured(title, values)
+    let words = [
+        "Who suffers next to a disturbance?",
+        "The 99th percentile of healthy clients; starved ones have none.",
+        "p99 of healthy clients (ms)",
+    ];
+    let lines =
+        vec![line("with the disturbance", "healthy_p99_ns"), line("without it", "calm_p99_ns")];
+    let healthy =
+        drawn("plot-healthy", words, rows.clone().map(|row| row.name.clone()).collect(), lines);
+    let tail = |title: &str, key: &str| {
+        let at = |load: &str| checkup.number("tail", &format!("{load}_{key}_ns"));
+        let values = [1.0, 2.0].into_iter().zip([at("half"), at("most")]);
+        Series::measured(title, values.filter_map(|(x, ns)| Some((x, ns? / 1e6))))
     };
-    if at("half_p50_ns").is_some() {
-        let shares = ["half of the knee", "0.8 of the knee"];
-        let drawn = Plot {
-            title: "Response times below the knee".to_owned(),
-            caption: "Requests that got no reply are among them.".to_owned(),
-            x: axis("", shares.map(|it| tr(it).into_owned()).to_vec()),
-            y: axis("response time (ms)", Vec::new()),
-            series: vec![
-                tail("p50", ["half_p50_ns", "most_p50_ns"]),
-                tail("p99", ["half_p99_ns", "most_p99_ns"]),
-                tail("p99.9", ["half_p999_ns", "most_p999_ns"]),
-            ],
-        };
-        found.push(plot("plot-tail", &drawn, &mut by_names(&[])));
-    }
-    found
+    let words = [
+        "Response times below the knee",
+        "Requests that got no reply are among them.",
+        "response time (ms)",
+    ];
+    let shares = ["half of the knee", "0.8 of the knee"].map(|it| tr(it).into_owned()).to_vec();
+    let lines = vec![tail("p50", "p50"), tail("p99", "p99"), tail("p99.9", "p999")];
+    healthy.into_iter().chain(drawn("plot-tail", words, shares, lines)).collect()
 }
 
 /// The result in at most 25 lines of 80 columns.

@@ -1,5 +1,5 @@
-//! The echo server of the portfolio, with five switches: before and after its optimisation. They are
-//! digits of a number, the last one of which is the lock.
+//! The echo server of the portfolio, with five switches: before and after its optimisation. They
+//! are digits of a number, the last one of which is the lock.
 //!
 //! ```text
 //!   lock      one lock of the whole server is held from finding a session until its send is over,

@@ -64,8 +64,8 @@ pub fn ordered(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
     Found { cells: Vec::new(), expanded }
 }
 
-/// A binary heap, in which a cell may lie several times, and nodes in an array by cell that persists
-/// from search to search, each with the number of its search.
+/// A binary heap, in which a cell may lie several times, and nodes in an array by cell that
+/// persists from search to search, each with the number of its search.
 #[derive(Debug)]
 pub struct Dense {
     nodes: Vec<(u32, Known)>,

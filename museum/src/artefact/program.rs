@@ -1,8 +1,8 @@
 //! Arms that need a separate process.
 //!
 //! A heap has a history: earlier allocations decide the cost of a later one. And the heap is chosen
-//! when a program starts. So each measurement of a cold heap, and of a heap without its caches, is a
-//! fresh process, the latter with other settings.
+//! when a program starts. So each measurement of a cold heap, and of a heap without its caches, is
+//! a fresh process, the latter with other settings.
 
 use super::echo;
 use crate::code::source::{Source, replaced};

@@ -24,7 +24,7 @@ pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) ->
     oracle::step(grid, corners, from, to).map(|_| to)
 }
 
-/// The cell beside another one.
+/// The next cell in a direction.
 #[inline]
 fn ahead(from: Cell, direction: usize) -> Option<Cell> {
     let (dx, dy) = STEP[direction % 8];
@@ -160,8 +160,8 @@ pub fn astar(grid: &Grid, corners: Corners, from: Cell, to: Cell, repairs: Repai
     })
 }
 
-/// Jump point search over two linked lists, as published: a cell that is found again stays unchanged,
-/// whatever the cost of the new path.
+/// Jump point search over two linked lists, as published: a cell that is found again stays
+/// unchanged, whatever the cost of the new path.
 pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
     let jumper = &Jumper { grid, corners, to };
     search(from, to, None, |cell, entered| {
@@ -173,8 +173,8 @@ pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
     })
 }
 
-/// The common part of both: `ways` gives directions, cells and costs from a cell that was entered in a
-/// direction.
+/// The common part of both: `ways` gives directions, cells and costs from a cell that was entered
+/// in a direction.
 fn search<W: Iterator<Item = (usize, Cell, f64)>>(
     from: Cell,
     to: Cell,

@@ -1,10 +1,9 @@
 //! A plain chart from plain numbers.
 //!
-//! Races, exhibits and the tuner describe a plot as titles, axes and series of points; this file turns it
-//! into a figure and its table. Colours follow the names of the arms, so that an arm looks the same
-//! in every plot of a page. Most of the code chooses ticks: the drawing library labels a
-//! logarithmic axis badly when its ends are close, so `factor_ticks` places at least
-//! three readable numbers.
+//! Races, exhibits and the tuner describe a plot as titles, axes and series of points; this file
+//! turns it into a figure and its table. Colours follow the names of the arms, so that an arm looks
+//! the same in every plot of a page. The drawing library labels a logarithmic axis badly when its
+//! ends are close, so `factor_ticks` places at least three readable numbers.
 
 use super::{COLOURS, Chart, Look, SYMBOLS, rounded, short};
 use crate::words;
@@ -71,12 +70,9 @@ pub fn plot(id: &str, plot: &Plot, look: &mut dyn FnMut(&Series) -> Look) -> Cha
     }
     let is_stacked = plot.series.iter().any(|it| it.mark == Mark::Part);
     // Slanted names under an axis need the legend's place.
-    let legend = match plot.x.names.is_empty() {
-        true => {
-            json!({"orientation": "h", "y": -0.25, "yanchor": "top", "x": 0, "traceorder": "normal"})
-        }
-        false => json!({"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}),
-    };
+    let (place, anchor) = if plot.x.names.is_empty() { (-0.25, "top") } else { (1.02, "bottom") };
+    let legend = json!({"orientation": "h", "y": place, "yanchor": anchor, "x": 0,
+                        "traceorder": "normal"});
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend,
         "showlegend": plot.series.len() > 1, "barmode": if is_stacked { "stack" } else { "group" },
@@ -109,9 +105,9 @@ fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
     axis
 }
 
-/// Ticks of an axis of factors: six numbers at equal factors from `low` to `high`, with as few digits
-/// as leave three of them between its ends. The drawing library's own ticks left one when all values
-/// lay between 1 and 2, and wrote `500m` for a half.
+/// Ticks of an axis of factors: six numbers at equal factors from `low` to `high`, with as few
+/// digits as leave three of them between its ends. The drawing library's own ticks left one when
+/// all values lay between 1 and 2, and wrote `500m` for a half.
 fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     let cut = |digits: i32| {
         let at = |step: i32| low * (high / low).powf(f64::from(step) / 5.0);

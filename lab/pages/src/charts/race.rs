@@ -103,8 +103,8 @@ fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
         return None;
     }
     let what = if open { "response time" } else { "service time" };
-    let caption = "Medians over the blocks; bars reach from the quickest trial to the slowest. Lower \
-        is better. A line ends where fewer than a hundred requests are slower.";
+    let caption = "Medians over the blocks; bars reach from the quickest trial to the slowest. \
+        Lower is better. A line ends where fewer than a hundred requests are slower.";
     let plot = Plot {
         title: format!("{point}: {what}"),
         caption: caption.to_string(),
@@ -218,8 +218,8 @@ fn capacity(run: &Run, point: &str, at: usize) -> Option<Chart> {
     series.push(Series::published("the promise", ends.map(|x| (x, limit / 1e3))));
     let promised =
         format!("{} % within {}", super::short(search.quantile * 100.0), words::time(limit));
-    let caption = "Each mark is one probe with a fresh server; those called broken did not keep the \
-        promise. Response times are those of the promised share.";
+    let caption = "Each mark is one probe with a fresh server; those called broken did not keep \
+        the promise. Response times are those of the promised share.";
     let plot = Plot {
         title: format!("{point}: {promised}"),
         caption: caption.to_string(),
@@ -367,9 +367,9 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     };
     series.push(share("other processes", |trial| trial.conditions.foreign));
     series.push(share("stolen by the host", |trial| trial.conditions.steal));
-    let caption = "Each mark is one trial against the median of its arm and load point: a race that \
-        drifts shows here. Where a trial is called disturbed, a gate of the machine failed. Lines: \
-        the share of the machine that went elsewhere, %.";
+    let caption = "Each mark is one trial against the median of its arm and load point: a race \
+        that drifts shows here. Where a trial is called disturbed, a gate of the machine failed. \
+        Lines: the share of the machine that went elsewhere, %.";
     let plot = Plot {
         title: "Trials in the order of running".to_string(),
         caption: caption.to_string(),
