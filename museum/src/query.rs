@@ -2,9 +2,8 @@
 //!
 //! An expression is one of minijinja. `of('rps')` is the list of a figure by block, of the arm and
 //! the point in scope or of those that are named; `ratio(a, b)` compares two lists block by block;
-//! `said(list)` is its median in words. A figure without a measurement is `none`, and every
-//! function of
-//! `none` is `none`, so a sentence without its number is left out rather than wrong.
+//! `said(list)` is its median in words. A figure without a measurement is `none`, and so is every
+//! function of `none`, so a sentence without its number is left out rather than wrong.
 
 use crate::results::{self, Results};
 use minijinja::value::{Object, ObjectRepr, Rest, Value};
@@ -182,30 +181,6 @@ fn of_pairs(environment: &mut Environment<'static>, results: &Arc<Results>) {
             compared(results::ratio(&one, &two))
         },
     );
-    // The place at which `arm` becomes as cheap as `other`: the straight line between two of the
-    // growing places, on logarithmic axes, in each block; none unless every block has one.
-    let all = results.clone();
-    environment.add_function(
-        "crossing",
-        move |figure: &str, arm: &str, other: &str, places: &Value| {
-            let at = |place: f64| {
-                let point = format!("{place} bytes");
-                let [one, two] = [arm, other].map(|it| all.of(figure, it, &point));
-                let logs = one.into_iter().zip(two);
-                logs.map(|(one, two)| Some((place.ln(), (one? / two?).ln()))).collect()
-            };
-            let places: Vec<Vec<Option<(f64, f64)>>> =
-                measured(places).into_iter().map(at).collect();
-            let blocks = places.iter().map(Vec::len).min().unwrap_or(0);
-            let found: Option<Vec<f64>> = (0..blocks)
-                .map(|block| {
-                    let line: Vec<_> = places.iter().filter_map(|it| it[block]).collect();
-                    crossing(&line)
-                })
-                .collect();
-            list(found.unwrap_or_default().into_iter().map(Some))
-        },
-    );
     let all = results.clone();
     environment.add_function(
         "verdict",
@@ -226,13 +201,6 @@ fn of_pairs(environment: &mut Environment<'static>, results: &Arc<Results>) {
         let is_known = comparison(&found).is_some();
         Ok::<Value, Error>(text(is_known.then(|| format!("{found} {verdict}"))))
     });
-}
-
-/// Where a line of logarithms last passes 0 downwards.
-fn crossing(line: &[(f64, f64)]) -> Option<f64> {
-    let two = line.windows(2).rfind(|two| two[0].1 > 0.0 && two[1].1 <= 0.0)?;
-    let [(x, y), (far, low)] = [two[0], two[1]];
-    Some((x + (far - x) * y / (y - low)).exp())
 }
 
 fn named(points: &[Value], at: usize) -> Value {
@@ -411,10 +379,6 @@ fn forms(environment: &mut Environment<'static>) {
         self::text(float(it).map(text))
     });
     environment.add_function("said", |values: &Value| text(said(&measured(values))));
-    environment.add_function("said_whole", |values: &Value| {
-        let values: Vec<f64> = measured(values).into_iter().map(f64::round).collect();
-        text(said(&values))
-    });
     environment.add_function("compared", |it: &Value| text(comparison(it).map(words::compared)));
 }
 
@@ -451,14 +415,6 @@ mod tests {
         check("percent(median(spread([of('rps', 'a'), of('rps')])))", "100 %");
         check("number(least([3, 4.5]))", "3");
         check("top([['x', 1], ['y', 2]], 1)[0]", "y");
-    }
-
-    #[test]
-    fn a_crossing_lies_where_the_ratio_passes_one() {
-        // Twice as dear at 100 bytes, half as dear at 10,000: one at a thousand.
-        let line = [(100.0, 2.0), (10_000.0, 0.5)].map(|(x, y): (f64, f64)| (x.ln(), y.ln()));
-        assert!(crossing(&line).is_some_and(|it| (it - 1000.0).abs() < 1e-6));
-        assert_eq!(crossing(&[line[0], (9.2, 0.1)]), None);
     }
 
     #[test]
