@@ -9,6 +9,7 @@ pub mod ci;
 pub mod fuzz;
 pub mod golden;
 pub mod package;
+pub mod pictures;
 pub mod soak;
 pub mod steps;
 pub mod suites;

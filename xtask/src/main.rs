@@ -24,6 +24,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "what people install, and checksums",
         xtask::package::run,
     ),
+    (
+        "pictures",
+        "[--binary PATH]",
+        "the pictures of README, from kept records, by chromium and ffmpeg",
+        xtask::pictures::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

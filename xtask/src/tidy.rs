@@ -5,6 +5,7 @@
 //! No check can be switched off for one place.
 
 mod code;
+mod cycles;
 mod dependencies;
 mod imports;
 mod language;
@@ -51,8 +52,10 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("floors", imports::floors),
     ("runtimes", imports::runtimes),
     ("sans-io", imports::sans_io),
+    ("cycles", cycles::cycles),
     ("columns", sizes::columns),
     ("files", sizes::files),
+    ("names", sizes::names),
     ("argued", dependencies::argued),
     ("used", dependencies::used),
     ("inherited", dependencies::inherited),

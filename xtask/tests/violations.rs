@@ -5,6 +5,7 @@
 use xtask::tidy::{CHECKS, Dependency, File, Package, Tree};
 
 const RS: &str = "lab/lab/src/a.rs";
+const TIDY: &str = "xtask/tidy.toml";
 const MANIFEST: &str = "[workspace.dependencies]\nlibc = \"0.2\"\nsys = { path = \"base/sys\" }\n";
 const ARGUED: &str = "# dep libc: the kernel's own interface, as the C library states it\n";
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]\n";
@@ -84,6 +85,28 @@ fn of_packages() -> Vec<Example> {
     ]
 }
 
+/// A tree of engines with two files next to the root.
+fn engines(root: &str, a: &str, b: &str) -> Tree {
+    let path = |name: &str| format!("runtime/engines/src/{name}.rs");
+    let [lib, first, second] = ["lib", "a", "a/b"].map(path);
+    let files = files(&[(&lib, root), (&first, a), (&second, b)]).files;
+    Tree { files, ..at(&[("runtime/engines", "")]) }
+}
+
+fn of_engines() -> Vec<Example> {
+    let test = "#[cfg(test)]\nmod tests { use crate::a::b::B; }\n";
+    vec![
+        ("cycles", true, engines("", "use self::b::B;\n", "use super::A;\n")),
+        ("cycles", true, engines("", "fn f() { b::f() }\n", "use crate::{a::{A, C}, d};\n")),
+        ("cycles", true, engines("pub use a::A;\n", "use self::b::B;\n", "use crate::A;\n")),
+        ("cycles", false, engines("pub use a::A;\n", "mod b;\n", "use super::A;\n")),
+        ("cycles", false, engines("", test, "use crate::a::A;\n")),
+        ("cycles", false, engines("", "use self::b::B;\n", "pub(in crate::a) struct B;\n")),
+        ("cycles", false, engines("use a::A;\n", "pub(crate) struct A;\n", "pub(super) fn f()")),
+        ("cycles", false, engines("", "use sys::{b::B};\n", "use super::A; // crate::a::b\n")),
+    ]
+}
+
 fn of_dependencies() -> Vec<Example> {
     let argue = |deny: &str| files(&[("Cargo.toml", MANIFEST), ("deny.toml", deny)]);
     let gone = format!("{ARGUED}# dep left-pad: it was there and then it was gone\n");
@@ -101,7 +124,21 @@ fn of_dependencies() -> Vec<Example> {
 
 fn of_sizes() -> Vec<Example> {
     let lines = |count: usize| "\n".repeat(count);
+    let excused = |size: usize, crates: &[&str]| {
+        let paths: Vec<String> = crates.iter().map(|it| format!("base/{it}/src/a.rs")).collect();
+        let mut all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
+        let list = format!("[names]\nTold = {size}\n");
+        all.extend((size > 0).then_some((TIDY, list.as_str())));
+        files(&all)
+    };
     vec![
+        ("names", true, excused(3, &[])),
+        ("names", true, excused(3, &["a", "b"])),
+        ("names", true, excused(4, &["a", "b", "c"])),
+        ("names", true, excused(0, &["a", "b", "c"])),
+        ("names", true, excused(3, &["a", "b", "c", "d"])),
+        ("names", false, excused(3, &["a", "b", "c"])),
+        ("names", false, excused(0, &["a", "b"])),
         ("columns", true, file(RS, &"x".repeat(101))),
         ("columns", true, file("bare/a.c", &"x".repeat(101))),
         ("columns", false, file(RS, &"é".repeat(100))),
@@ -162,7 +199,8 @@ fn of_links() -> Vec<Example> {
 }
 
 fn examples() -> impl Iterator<Item = Example> {
-    let trees = of_packages().into_iter().chain(of_dependencies()).chain(of_sizes());
+    let trees =
+        of_packages().into_iter().chain(of_engines()).chain(of_dependencies()).chain(of_sizes());
     trees.chain(of_words()).chain(of_language()).chain(of_links())
 }
 

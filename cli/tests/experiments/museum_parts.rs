@@ -13,15 +13,16 @@ const BLOCKS: usize = 6;
 /// A quick visit.
 struct Visit {
     document: Value,
-    contests: Vec<Value>,
+    raw: Vec<Value>,
 }
 
 impl Visit {
     fn of(name: &str) -> Visit {
         let room = Room::shared();
         let document = room.visit(&format!("{name} --quick"));
-        let visit = Visit { document, contests: room.rows(name, "contest") };
-        assert_eq!(room.rows(name, "museum")[0]["quick"], true, "{name}");
+        let lines = room.text(&format!("museum-{name}.jsonl"));
+        let raw = lines.lines().map(|it| serde_json::from_str(it).expect("JSON lines")).collect();
+        let visit = Visit { document, raw };
         visit.is_whole(name, &room.text(&format!("museum-{name}.html")));
         visit
     }
@@ -41,8 +42,9 @@ impl Visit {
         }
         let headline = self.document["headline"].as_str().expect("a headline");
         assert!(!headline.contains("NaN") && !headline.contains("unknown"), "{name}: {headline}");
-        assert!(!self.contests.is_empty(), "{name}");
-        for contest in &self.contests {
+        let contests: Vec<&Value> = self.raw.iter().filter(|it| it["row"] == "contest").collect();
+        assert!(!contests.is_empty() && self.raw[0]["quick"] == true, "{name}");
+        for contest in contests {
             let what = &contest["what"];
             let runs = contest["runs"].as_array().expect("runs");
             // The twin comes last.
@@ -70,7 +72,7 @@ impl Visit {
 
     fn arms(&self) -> Vec<String> {
         let names =
-            self.contests.iter().flat_map(|it| it["arms"].as_array().cloned().unwrap_or_default());
+            self.raw.iter().flat_map(|it| it["arms"].as_array().cloned().unwrap_or_default());
         names.filter_map(|it| it.as_str().map(String::from)).collect()
     }
 }
