@@ -1,9 +1,14 @@
 //! The flags of a race that shape its plan.
 
-use lab::draft::PointWishes;
+use lab::draft::HALF;
+use lab::file::{Many, PointSpec};
+use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use std::path::PathBuf;
 use std::time::Duration;
 use wire::conf::span;
+
+/// Connections of an open load.
+const CLIENTS: u32 = 64;
 
 /// The ways of asking; each list is a curve, and several may be combined.
 #[derive(clap::Args)]
@@ -54,22 +59,68 @@ impl Points {
         all.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }
 
-    /// The load points for the laboratory.
-    pub fn wishes(&self) -> PointWishes {
-        let mix =
-            self.mix.map(|mix| format!("show={},buy={},sell={}", mix.show, mix.buy, mix.sell));
-        PointWishes {
-            depths: self.depths.clone().unwrap_or_default(),
-            connections: self.connections,
-            sweep: self.sweep.clone().unwrap_or_default(),
-            churn: self.churn.clone().unwrap_or_default(),
-            idle: self.idle.clone().unwrap_or_default(),
-            open: self.open.clone().unwrap_or_default(),
-            overload: self.overload.clone().unwrap_or_default(),
-            promise: self.promise.clone(),
-            mix,
-        }
+    /// The mix of requests in the generator's syntax.
+    pub fn mix(&self) -> Option<String> {
+        self.mix.map(|mix| format!("show={},buy={},sell={}", mix.show, mix.buy, mix.sell))
     }
+
+    /// Whether a load point is asked for next to depths: a curve, open arrivals, overload or a
+    /// promise.
+    pub fn is_curved(&self) -> bool {
+        let curves = self.sweep.is_some() || self.churn.is_some() || self.idle.is_some();
+        curves || self.open.is_some() || self.overload.is_some() || self.promise.is_some()
+    }
+
+    /// The load points; those of the service if none is asked for.
+    pub fn specs(&self, service: Service, is_full: bool) -> Vec<PointSpec> {
+        let connections = self.connections.unwrap_or(CONNECTIONS);
+        let base =
+            |depth: u32| PointSpec::closed(connections, depth, ROUND_TRIPS * u64::from(depth));
+        let named = |series: &str| Some(series.to_string());
+        let depth =
+            |depth: &u32| PointSpec { name: Some(format!("depth {depth}")), ..base(*depth) };
+        let mut found: Vec<PointSpec> = self.depths.iter().flatten().map(depth).collect();
+        if let Some(connections) = some(&self.sweep) {
+            found.push(PointSpec { connections: Some(connections), ..base(1) });
+        }
+        if let Some(lives) = some(&self.churn) {
+            let series = named("requests per connection");
+            found.push(PointSpec { requests_per_connection: Some(lives), series, ..base(1) });
+        }
+        if let Some(idle) = some(&self.idle) {
+            let series = named("idle connections");
+            found.push(PointSpec { idle: Some(idle), series, ..base(1) });
+        }
+        let connections_open = Some(Many::One(self.connections.unwrap_or(CLIENTS)));
+        let open = PointSpec { connections: connections_open, ..PointSpec::default() };
+        if let Some(rates) = some(&self.open) {
+            found.push(PointSpec { rate: Some(rates), ..open.clone() });
+        }
+        if let Some(factors) = some(&self.overload) {
+            found.push(PointSpec { overload: Some(factors), ..open.clone() });
+        }
+        if let Some(promise) = &self.promise {
+            found.push(PointSpec { promise: Some(promise.clone()), ..open.clone() });
+        }
+        if !found.is_empty() {
+            return found;
+        }
+        let own = service.points().into_iter();
+        found.extend(own.map(|point| PointSpec {
+            connections: Some(Many::One(connections)),
+            mix: None,
+            ..point
+        }));
+        if is_full {
+            let rate = Some(Many::Some(vec![HALF]));
+            found.push(PointSpec { name: named("half load"), rate, ..open });
+        }
+        found
+    }
+}
+
+fn some<T: Clone>(list: &Option<Vec<T>>) -> Option<Many<T>> {
+    list.clone().filter(|list| !list.is_empty()).map(Many::Some)
 }
 
 /// Sizes and seeds.

@@ -120,7 +120,9 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
         });
     let wishes = RaceWishes {
         question,
-        points: args.points.wishes(),
+        points: args.points.specs(service, args.full),
+        is_curved: args.points.is_curved(),
+        mix: args.points.mix(),
         is_full: args.full,
         metrics: args.conduct.fail_if.iter().map(|it| it.metric()).collect(),
         data: args.sizes.data.clone(),
@@ -138,7 +140,7 @@ fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
     source.add_engine_args();
     let service = source.service;
     framed(&mut source.file.arm, args, service)?;
-    let (mix, data) = (args.points.wishes().mix, args.sizes.data.as_deref());
+    let (mix, data) = (args.points.mix(), args.sizes.data.as_deref());
     resolving(exe, |resolver| source.race(mix.as_deref(), data, resolver))
 }
 

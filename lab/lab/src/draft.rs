@@ -5,10 +5,10 @@
 //! service needs, the calling program says ([`Resolver`]).
 
 use crate::duet::DuetTable;
-use crate::file::{ArmSpec, Many, PlanFile, PointSpec};
+use crate::file::{ArmSpec, PlanFile, PointSpec};
 use crate::metric::Metric;
 use crate::plan::{Arm, Arrivals, LoadPoint, Model, Plan, Provision, Rate, Turns};
-use crate::service::{CONNECTIONS, ROUND_TRIPS, Service};
+use crate::service::Service;
 use anyhow::{Context, Result, bail};
 use language::info;
 use std::path::{Path, PathBuf};
@@ -34,9 +34,7 @@ const BUDGET_MS: u64 = 78_000;
 /// The milliseconds of a server's start and end.
 const AROUND_MS: u64 = 150;
 /// The open load of a full race, as a share of the capacity of the slowest arm: response times.
-const HALF: f64 = 0.5;
-/// Connections of an open load.
-const CLIENTS: u32 = 64;
+pub const HALF: f64 = 0.5;
 /// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
@@ -51,29 +49,6 @@ pub struct Resolver<'a> {
 /// The files of a service, with its data from the file of a path.
 pub type FilesOf<'a> = dyn Fn(Service, Option<&Path>) -> Result<Vec<Provision>> + 'a;
 
-/// The load points that are wished for; each list is a curve, and several may be combined.
-#[derive(Clone, Debug, Default)]
-pub struct PointWishes {
-    /// Requests in flight on each connection.
-    pub depths: Vec<u32>,
-    /// Connections at once.
-    pub connections: Option<u32>,
-    /// Numbers of connections.
-    pub sweep: Vec<u32>,
-    /// Requests after which a connection is replaced.
-    pub churn: Vec<u64>,
-    /// Silent connections.
-    pub idle: Vec<u32>,
-    /// Open rates.
-    pub open: Vec<f64>,
-    /// Overload factors.
-    pub overload: Vec<f64>,
-    /// A promise whose capacity is searched.
-    pub promise: Option<String>,
-    /// The mix of requests.
-    pub mix: Option<String>,
-}
-
 /// A race that no file describes.
 #[derive(Clone, Debug, Default)]
 pub struct RaceWishes {
@@ -82,7 +57,11 @@ pub struct RaceWishes {
     /// The question; the service's if absent.
     pub question: Option<String>,
     /// The load points.
-    pub points: PointWishes,
+    pub points: Vec<PointSpec>,
+    /// Whether they are more than depths: a curve, open arrivals, overload or a promise.
+    pub is_curved: bool,
+    /// The mix of requests, if it is not the usual one.
+    pub mix: Option<String>,
     /// Whether speed and response times are asked for too.
     pub is_full: bool,
     /// Metrics that a condition of the caller is about.
@@ -114,72 +93,6 @@ pub struct Adjustments {
     pub boot: Option<Duration>,
 }
 
-impl PointWishes {
-    /// Whether a load point is asked for next to depths: a curve, open arrivals, overload or a
-    /// promise.
-    fn is_given(&self) -> bool {
-        let curves = [self.sweep.is_empty(), self.churn.is_empty(), self.idle.is_empty()];
-        let rates = self.open.is_empty() && self.overload.is_empty() && self.promise.is_none();
-        curves.contains(&false) || !rates
-    }
-
-    /// The load points; those of the service if none is wished for.
-    fn specs(&self, service: Service, is_full: bool) -> Vec<PointSpec> {
-        let connections = self.connections.unwrap_or(CONNECTIONS);
-        let base =
-            |depth: u32| PointSpec::closed(connections, depth, ROUND_TRIPS * u64::from(depth));
-        let named = |series: &str| Some(series.to_string());
-        let depth =
-            |depth: &u32| PointSpec { name: Some(format!("depth {depth}")), ..base(*depth) };
-        let mut found: Vec<PointSpec> = self.depths.iter().map(depth).collect();
-        if let Some(connections) = some(&self.sweep) {
-            found.push(PointSpec { connections: Some(connections), ..base(1) });
-        }
-        if let Some(lives) = some(&self.churn) {
-            let series = named("requests per connection");
-            found.push(PointSpec { requests_per_connection: Some(lives), series, ..base(1) });
-        }
-        if let Some(idle) = some(&self.idle) {
-            found.push(PointSpec {
-                idle: Some(idle),
-                series: named("idle connections"),
-                ..base(1)
-            });
-        }
-        let open = PointSpec {
-            connections: Some(Many::One(self.connections.unwrap_or(CLIENTS))),
-            ..PointSpec::default()
-        };
-        if let Some(rates) = some(&self.open) {
-            found.push(PointSpec { rate: Some(rates), ..open.clone() });
-        }
-        if let Some(factors) = some(&self.overload) {
-            found.push(PointSpec { overload: Some(factors), ..open.clone() });
-        }
-        if let Some(promise) = &self.promise {
-            found.push(PointSpec { promise: Some(promise.clone()), ..open.clone() });
-        }
-        if !found.is_empty() {
-            return found;
-        }
-        let own = service.points().into_iter();
-        found.extend(own.map(|point| PointSpec {
-            connections: Some(Many::One(connections)),
-            mix: None,
-            ..point
-        }));
-        if is_full {
-            let rate = Some(Many::Some(vec![HALF]));
-            found.push(PointSpec { name: named("half load"), rate, ..open });
-        }
-        found
-    }
-}
-
-fn some<T: Clone>(list: &[T]) -> Option<Many<T>> {
-    (!list.is_empty()).then(|| Many::Some(list.to_vec()))
-}
-
 /// The plan of a race on a service.
 ///
 /// # Errors
@@ -187,15 +100,15 @@ fn some<T: Clone>(list: &[T]) -> Option<Many<T>> {
 pub fn race(service: Service, wishes: RaceWishes, resolver: &Resolver<'_>) -> Result<Plan> {
     let mut file = PlanFile { blocks: Some(BLOCKS), ..PlanFile::default() };
     file.arm = wishes.arms;
-    file.point = wishes.points.specs(service, wishes.is_full);
+    file.point = wishes.points;
     let names: Vec<&str> = file.arm.iter().map(|arm| arm.title()).collect();
     file.question = Some(wishes.question.unwrap_or_else(|| service.question(&names)));
     let mut plan = file.plan(Path::new("."), Vec::new(), |spec| (resolver.arm)(service, spec))?;
-    mixed(&mut plan.points, wishes.points.mix.as_deref(), service);
+    mixed(&mut plan.points, wishes.mix.as_deref(), service);
     plan.files = (resolver.files)(service, wishes.data.as_deref())?;
     // Short windows hold few requests: their percentiles and speed are the generator's.
     let by_cpu = wishes.metrics.iter().all(|metric| *metric == Metric::Cpu);
-    let is_short = !wishes.is_full && !wishes.points.is_given() && by_cpu;
+    let is_short = !wishes.is_full && !wishes.is_curved && by_cpu;
     (plan.window_ms, plan.warmup_ms) = if is_short { SHORT_MS } else { LONG_MS };
     plan.turns.windows = WINDOWS;
     if is_short {
