@@ -44,7 +44,6 @@ fn every_plan_of_duets_plays() {
     check("idle", "select,bare-select");
     check("churn", "poll");
     if has_uring() {
-        check("uring", "send-call");
         check("web", "nginx,bare-web");
     }
     check("web", "apache-prefork");
