@@ -47,8 +47,8 @@ const LOOPS: &[(&str, f64, &[&str])] = &[
     ("coroutine", 3_003.1, &["--engine", "coroutine", "--workers", "1"]),
     ("tokio-local", 6_594.6, &["--engine", "tokio-local", "--workers", "1"]),
     ("tokio-steal", 7_967.3, &["--engine", "tokio-steal", "--workers", "1"]),
-    ("leader", 4_692.8, &["--engine", "leader", "--workers", "2"]),
-    ("staged", 7_619.0, &["--engine", "staged", "--workers", "1"]),
+    ("leader", 4_446.0, &["--engine", "leader", "--workers", "2"]),
+    ("staged", 7_206.1, &["--engine", "staged", "--workers", "1"]),
     // Requests under callgrind wait for long, and none may be refused.
     ("epoll-governed", 3_003.4, &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
 ];
