@@ -20,7 +20,7 @@ use clap::Subcommand;
 pub enum Command {
     /// A stock market: show, buy and sell by lines of text
     Stock(stock::Args),
-    /// A web server: files, or demonstration routes, over HTTP/1.1
+    /// A web server: files, or demonstration routes, over HTTP/1.1 and HTTP/2
     #[command(aliases = ["web", "files"])]
     Http(Box<http::Args>),
     /// An echo in the packets of a game server library

@@ -1,4 +1,4 @@
-//! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
+//! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1 and HTTP/2.
 //!
 //! Flags become `Options`, `Rules` and one `Site` per folder; then the service is wrapped from the
 //! inside out: `Web`, TLS if there are certificates, the PROXY protocol. The access log lives in a
