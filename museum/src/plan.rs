@@ -212,7 +212,8 @@ impl Spec {
 
     /// A list: loops, texts, or further parts; empty where there is none.
     pub fn list<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
-        self.0.get(name).and_then(|it| it.clone().try_into().ok()).unwrap_or_default()
+        let fits = |it: &toml::Value| it.clone().try_into().expect("lists of our plans fit");
+        self.0.get(name).map(fits).unwrap_or_default()
     }
 
     /// Whether it is wanted: its condition holds, or it has none.
@@ -276,6 +277,15 @@ mod tests {
             let (_, known) = known.unwrap_or_else(|| panic!("{place}: no kind `{kind}`"));
             for name in table.keys().filter(|it| !["kind", "each"].contains(&it.as_str())) {
                 assert!(known.split(' ').any(|it| it == name), "{place}: {kind} reads no `{name}`");
+            }
+            // Whatever has another form would count as absent.
+            for (name, value) in table {
+                let fits = match name.as_str() {
+                    "alternate" | "phases" | "shuffled" | "crowded" | "soak" => value.is_bool(),
+                    "each" | "servers" | "loads" | "metrics" | "file" => value.is_array(),
+                    _ => value.is_str(),
+                };
+                assert!(fits, "{place}: {kind} has `{name}` in another form: {value}");
             }
         }
         for exhibit in EXHIBITS {

@@ -3,7 +3,8 @@
 //! Tests that start processes depend on the machine: a neighbour may keep a server from running for
 //! seconds. A failure that does not repeat is worth a note but need not block a change, so a few
 //! failed tests get a second try, alone. This hides no failure: the first one stays in the output,
-//! and the last lines name each test that needed a second try.
+//! and the last lines name each test that needed a second try. The unit tests of the pure crates
+//! do not depend on the machine and get no second try.
 //!
 //! Tests that compare times or costs run alone: whole suites, and modules of others. Then several
 //! suites run at a time, the longest first, because most of their tests wait.
@@ -13,7 +14,7 @@
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, anyhow, bail};
-use cargo_metadata::Message;
+use cargo_metadata::{Message, TargetKind};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,12 @@ const LIMIT: Duration = Duration::from_secs(12 * 60);
 /// The pause between two looks at a running suite.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Crates whose unit tests compute and do nothing else.
+const PURE: &[&str] = &[
+    "cluster", "document", "echo", "game", "grid", "index", "layers", "ledger", "media", "seam",
+    "sim", "stats", "stock", "web", "wire",
+];
+
 /// At most this many lines of a failed suite are printed.
 const LINES: usize = 200;
 
@@ -74,6 +81,9 @@ struct Suite {
     home: PathBuf,
     /// Arguments that choose some of its tests.
     chosen: Vec<&'static str>,
+    /// Whether its tests depend on the machine: it lies in a `tests/` directory, or its crate opens
+    /// sockets, files or processes.
+    on_machine: bool,
 }
 
 /// The outcome of a suite.
@@ -182,7 +192,7 @@ fn judge(
     if outcome.ok {
         return Ok(());
     }
-    if names.is_empty() || shaky.len() + names.len() > SECOND_TRIES {
+    if names.is_empty() || !suite.on_machine || shaky.len() + names.len() > SECOND_TRIES {
         failed.push(format!("{}: {}", suite.name, names.join(", ")));
         return Ok(());
     }
@@ -213,6 +223,8 @@ fn suites() -> anyhow::Result<Vec<Suite>> {
             binary: binary.into_std_path_buf(),
             home: home.to_path_buf().into_std_path_buf(),
             chosen: Vec::new(),
+            on_machine: made.target.kind.contains(&TargetKind::Test)
+                || !home.file_name().is_some_and(|it| PURE.contains(&it)),
         });
     }
     if !child.wait()?.success() {
@@ -333,6 +345,21 @@ fn again(suite: &Suite, name: &str) -> anyhow::Result<bool> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_failure_is_read_from_its_line() {
+        assert_eq!(failure("test uring::reset ... FAILED"), Some("uring::reset"));
+        assert_eq!(failure("test uring::reset ... ok"), None);
+        assert_eq!(failure("test result: FAILED. 1 passed; 1 failed"), None);
+        assert_eq!(failure("    a_name_in_the_list"), None);
+    }
+
+    #[test]
+    fn the_closing_line_counts_what_passed() {
+        assert_eq!(passed("test result: ok. 12 passed; 0 failed; 0 ignored"), Some(12));
+        assert_eq!(passed("test result: FAILED. 1 passed; 1 failed"), Some(1));
+        assert_eq!(passed("test a ... ok"), None);
+    }
+
     /// A test binary made of a shell script.
     fn script(folder: &tempfile::TempDir, body: &str) -> Suite {
         let binary = folder.path().join("suite");
@@ -341,7 +368,7 @@ mod tests {
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
         std::fs::set_permissions(&binary, mode).unwrap();
         let home = folder.path().to_owned();
-        Suite { name: "x::y".into(), binary, home, chosen: Vec::new() }
+        Suite { name: "x::y".into(), binary, home, chosen: Vec::new(), on_machine: true }
     }
 
     #[test]
@@ -349,14 +376,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let alone = "[ \"$1\" = b ] && exit 0\n[ \"$1\" = --skip ] || exit 1";
         let all = "echo 'test a ... ok'; echo 'test b ... FAILED'\n\
-                   echo failures:; echo 'b panicked' >&2\n\
-                   echo 'test result: FAILED. 1 passed; 1 failed'; exit 1";
+                   echo failures:; echo 'b panicked' >&2; exit 1";
         let suite = script(&folder, &format!("{alone}\n{all}"));
         let path = folder.path().join("output");
         let outcome = once(&suite, &path, LIMIT).unwrap();
-        let excerpt = "failures:\nb panicked\ntest result: FAILED. 1 passed; 1 failed".to_owned();
+        let excerpt = "failures:\nb panicked".to_owned();
         let failed = vec!["b".to_owned()];
-        assert_eq!(outcome, Outcome { ok: false, passed: 1, failed, excerpt });
+        assert_eq!(outcome, Outcome { ok: false, passed: 0, failed, excerpt });
         let kept = std::fs::read_to_string(&path).unwrap();
         assert!(kept.starts_with("test a ... ok\ntest b ... FAILED\n"), "{kept}");
         assert!(again(&suite, "b").unwrap(), "alone it passes");
@@ -401,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn second_tries_are_few() {
+    fn second_tries_are_few_and_not_for_unit_tests() {
         let folder = tempfile::tempdir().unwrap();
         let suite = script(&folder, "exit 0");
         let outcome = |count: usize| Outcome {
@@ -418,5 +444,6 @@ mod tests {
         check(&suite, 2, (0, 2));
         check(&suite, SECOND_TRIES + 1, (1, 0));
         check(&suite, 0, (1, 0));
+        check(&Suite { on_machine: false, ..suite }, 1, (1, 0));
     }
 }

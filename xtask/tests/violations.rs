@@ -66,6 +66,7 @@ fn of_packages() -> Vec<Example> {
     vec![
         ("imports", true, packages(&["stock>sys"])),
         ("imports", true, packages(&["engines>web"])),
+        ("imports", true, packages(&["load>>engines"])),
         ("imports", true, packages(&["stranger"])),
         ("imports", false, packages(&["stock>seam", "engines>>sim", "cli>lab"])),
         ("floors", true, at(&[("lab/load", "engines"), ("runtime/engines", "")])),

@@ -3,9 +3,9 @@
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
 //!
 //! ARCHITECTURE.md has the table, and `cargo xtask tidy` compares the workspace as cargo reports
-//! it: members with their dependencies. A crate without a row is a finding, so a new crate needs a
-//! decision. `FLOORS` holds the wall between `lab` and `runtime`, for tests too, and `CROSSING` the
-//! exceptions.
+//! it: members with their dependencies, normal and for tests ([`TESTS`]). A crate without a row is
+//! a finding, so a new crate needs a decision. `FLOORS` holds the wall between `lab` and `runtime`,
+//! for tests too, and `CROSSING` the exceptions.
 
 use super::{Finding, Package, Tree};
 
@@ -30,6 +30,29 @@ const CROSSING: &[(&str, &str)] = &[("grade", "tools")];
 /// import the same.
 const PAGE: &str = include_str!("../../../ARCHITECTURE.md");
 const MARKS: [&str; 2] = ["<!-- imports -->\n- ", "<!-- /imports -->"];
+
+/// The members that only the tests of a member may import.
+const TESTS: &[(&str, &str)] = &[
+    ("layers", "echo memory sim stats"),
+    ("engines", "sim testkit"),
+    ("pacing", "stats testkit"),
+    ("server", "testkit"),
+    ("roundhouse", "testkit"),
+    ("ledger", "stats"),
+    ("cluster", "stats testkit wire"),
+    ("stock", "sim"),
+    ("market", "testkit"),
+    ("web", "sim stats"),
+    ("echo", "memory sim stats"),
+    ("game", "memory sim stats"),
+    ("media", "sim"),
+    ("load", "testkit"),
+    ("peers", "testkit"),
+    ("checkup", "testkit"),
+    ("tune", "language"),
+    ("grade", "testkit"),
+    ("tools", "testkit"),
+];
 
 /// Crates that bring an async runtime with them.
 const RUNTIMES: &[&str] = &[
@@ -73,8 +96,10 @@ pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
             return vec![format!("expected a row for `{}` in ARCHITECTURE.md", package.name)];
         };
         let fits = |name: &str| allowed.iter().any(|it| [name, "all"].contains(it));
-        let imports = package.depends.iter().filter(|it| it.ours && !it.dev);
-        let wrong = imports.filter(|it| !fits(&it.name));
+        let tests = TESTS.iter().find(|(name, _)| *name == package.name).map_or("", |it| it.1);
+        let fits_tests = |name: &str| tests.split(' ').any(|it| it == name);
+        let imports = package.depends.iter().filter(|it| it.ours);
+        let wrong = imports.filter(|it| !(fits(&it.name) || it.dev && fits_tests(&it.name)));
         let what = wrong.map(|it| {
             format!("`{}` may not import `{}`: it may import {allowed:?}", package.name, it.name)
         });
