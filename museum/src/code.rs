@@ -25,7 +25,6 @@ use std::sync::Barrier;
 /// Code of an exhibit.
 type Run = fn(&mut Stage<'_>, &Scope, &mut Results) -> Result<(), Fault>;
 
-/// All of it, by name.
 const ALL: &[(&str, Run)] = &[
     ("pool-heap", pools::heap),
     ("pool-layout", pools::layout),
@@ -120,12 +119,10 @@ fn list(scope: &Scope, name: &str) -> Result<Vec<usize>, Fault> {
     Ok(items.iter().filter_map(crate::query::float).map(|it| it as usize).collect())
 }
 
-/// A whole number of the scope.
 fn whole(scope: &Scope, name: &str) -> Result<u64, Fault> {
     Ok(scope.number(name)? as u64)
 }
 
-/// The contests' blocks.
 fn blocks(scope: &Scope) -> Result<u32, Fault> {
     Ok(scope.number("blocks")? as u32)
 }

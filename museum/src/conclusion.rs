@@ -75,7 +75,6 @@ pub fn of(findings: &[Finding], text: &Text) -> (Conclusion, String) {
     (conclusion, concluded)
 }
 
-/// A finding in words.
 fn said(it: &Finding) -> String {
     let found = it.found(words::number);
     format!("Expected: {}; {} (found {found})", it.expected, it.came_out)

@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Draft {
     pub(crate) values: Values,
-    /// The published table.
     pub(crate) published: Part,
-    /// The run with the flaw.
     pub(crate) flawed: Part,
     /// The run without it.
     pub(crate) corrected: Part,

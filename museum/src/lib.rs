@@ -33,7 +33,6 @@ mod plan;
 mod query;
 mod report;
 mod results;
-pub mod ring;
 mod scope;
 mod stage;
 mod text;

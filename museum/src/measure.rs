@@ -1,10 +1,7 @@
 //! Runs what the plan of an exhibit says, and fills its results.
 //!
-//! `visit` calls `run` with the plan of an exhibit. The five kinds of measurement share three
-//! things: loops and values are expressions of the plan, evaluated in a `Scope`; figures go into
-//! `Results` by arm, point and block; a stage that was stopped returns [`Fault::Stopped`], and what
-//! was measured so far is kept. `effort` walks the same plan without measuring, so that the
-//! announced duration follows every change of the plan.
+//! `effort` walks the same plan without measuring, so that the announced duration follows every
+//! change of the plan.
 
 mod senders;
 mod servers;
@@ -51,9 +48,6 @@ pub fn run(stage: &mut Stage<'_>, plan: &Plan) -> Result<Results, Fault> {
 }
 
 /// How long all of it takes.
-///
-/// # Errors
-/// If an expression of the plan is wrong.
 pub fn effort(plan: &Plan, settings: &Settings) -> Result<Effort, Fault> {
     let scope = plan.scope(settings, &Results::default())?;
     let mut effort = Effort::default();
@@ -72,19 +66,13 @@ pub fn effort(plan: &Plan, settings: &Settings) -> Result<Effort, Fault> {
     Ok(effort)
 }
 
-/// Blocks of a measurement.
 fn blocks(measure: &Spec, scope: &Scope) -> Result<u32, Fault> {
     Ok(measure.need("blocks", |it| scope.number(it))? as u32)
 }
 
 /// The scopes of all combinations of the loops of a measurement.
 fn each(measure: &Spec, scope: &Scope) -> Result<Vec<Scope>, Fault> {
-    let mut all: Vec<Scope> = Vec::new();
-    scope.each(&measure.list("each"), &mut |scope| {
-        all.push(scope.clone());
-        Ok(())
-    })?;
-    Ok(all)
+    scope.each(&measure.list::<[String; 2]>("each"))
 }
 
 fn crowds_effort(crowds: &Spec, scope: &Scope) -> Result<Effort, Fault> {

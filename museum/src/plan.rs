@@ -11,7 +11,6 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use std::sync::Arc;
 
-/// The plan of an exhibit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Plan {
@@ -26,10 +25,8 @@ pub(crate) struct Plan {
     /// Further names, of what was measured.
     #[serde(deserialize_with = "named")]
     pub lets: Named<Value>,
-    /// Values for the words.
     #[serde(deserialize_with = "named")]
     pub values: Named<Value>,
-    /// Rows.
     pub tables: Vec<Rows>,
     /// Further columns, by part.
     #[serde(deserialize_with = "named")]
@@ -52,10 +49,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fact {
-    /// The loop.
     #[serde(default)]
     pub each: Loops,
-    /// Its name, a template.
     pub name: String,
     /// A template; without its value there is no fact.
     pub text: String,
@@ -63,9 +58,6 @@ pub(crate) struct Fact {
 
 impl Plan {
     /// The names of its expressions: choices, published figures, sizes, what was measured.
-    ///
-    /// # Errors
-    /// If a size is wrong.
     pub fn scope(&self, settings: &Settings, results: &Results) -> Result<Scope, Fault> {
         let mut scope = Scope::new(settings, &Arc::new(results.clone()));
         scope.set_all(&self.sizes)?;
@@ -85,37 +77,26 @@ fn named<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Name
     toml::Table::deserialize(from)?.into_iter().map(entry).collect()
 }
 
-/// A value of the plan.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Value {
-    /// An expression.
     Plain(String),
-    /// A list of texts, a loop.
-    Texts {
-        /// The loop.
-        each: Loops,
-        /// A template.
-        text: String,
-    },
-    /// A template.
+    /// A template, or a list of them by a loop.
     Text {
-        /// The template.
-        text: String,
-    },
-    /// A list, a loop; or without a loop a number and whether it is as expected.
-    Items {
-        /// The loop.
         #[serde(default)]
         each: Loops,
-        /// An expression.
+        text: String,
+    },
+    /// A list by a loop; or without a loop a number and whether it is as expected.
+    Items {
+        #[serde(default)]
+        each: Loops,
         take: String,
         /// An expression of `all` items; without a loop, whether the expectation came out.
         then: Option<String>,
     },
 }
 
-/// Rows of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rows {
@@ -138,7 +119,6 @@ pub(crate) struct Rows {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Drawing {
-    /// The part.
     pub of: String,
     /// A line for each.
     #[serde(default)]
@@ -146,7 +126,6 @@ pub(crate) struct Drawing {
     /// Whether there is one.
     #[serde(default, rename = "if")]
     pub if_: Option<String>,
-    /// Its name, a template.
     pub name: String,
     /// Published, not measured.
     #[serde(default)]
@@ -176,9 +155,6 @@ pub(crate) struct Spec(toml::Table);
 
 impl Spec {
     /// The field `name` as `read` understands it, if it is there.
-    ///
-    /// # Errors
-    /// Of `read`.
     pub fn maybe<T>(
         &self,
         name: &str,
@@ -188,9 +164,6 @@ impl Spec {
     }
 
     /// The field `name` as `read` understands it.
-    ///
-    /// # Errors
-    /// Of `read`; or it is not there.
     pub fn need<T>(
         &self,
         name: &str,
@@ -214,14 +187,6 @@ impl Spec {
     pub fn list<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
         let fits = |it: &toml::Value| it.clone().try_into().expect("lists of our plans fit");
         self.0.get(name).map(fits).unwrap_or_default()
-    }
-
-    /// Whether it is wanted: its condition holds, or it has none.
-    ///
-    /// # Errors
-    /// If the condition is wrong.
-    pub fn is_wanted(&self, scope: &Scope) -> Result<bool, Fault> {
-        Ok(self.maybe("if", |it| scope.eval(it))?.is_none_or(|it| it.is_true()))
     }
 }
 

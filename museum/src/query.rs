@@ -40,7 +40,6 @@ impl Object for Compared {
     }
 }
 
-/// The comparison in a value.
 pub fn comparison(value: &Value) -> Option<&Comparison> {
     value.downcast_object_ref::<Compared>().map(|it| &it.0)
 }
@@ -75,7 +74,6 @@ pub fn floats(value: &Value) -> Vec<Option<f64>> {
     items(value).iter().map(float).collect()
 }
 
-/// Those that were measured.
 pub fn measured(value: &Value) -> Vec<f64> {
     floats(value).into_iter().flatten().collect()
 }

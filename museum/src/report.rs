@@ -1,24 +1,19 @@
 //! From results to rows, series and findings, as the plan of an exhibit says.
 //!
-//! The steps are those of the plan: values, table heads and rows, series, findings, facts.
 //! Everything is an expression over the results, so an exhibit needs no code. A value that was not
-//! measured is left out of lists and shown as a dash in tables. `find` hands a number to the
-//! expectation of the exhibit; an estimate without an interval leaves the expectation open.
+//! measured is left out of lists and shown as a dash in tables.
 
 use crate::draft::{Draft, Measured, Part};
 use crate::exhibit::Fault;
 use crate::plan::{Drawing, Plan, Rows, Value as Spec};
 use crate::query::{self, comparison, float, items};
-use crate::scope::Scope;
+use crate::scope::{Loops, Scope};
 use document::{CameOut, Mark, Point, Series};
 use minijinja::value::{Value, ValueKind};
 use serde_json::json;
 use stats::{median, median_interval, words};
 
 /// The draft of an exhibit.
-///
-/// # Errors
-/// If an expression of the plan is wrong.
 pub fn draft(plan: &Plan, scope: &Scope) -> Result<Draft, Fault> {
     let scope = with_lets(plan, scope)?;
     let mut draft = Draft::default();
@@ -43,12 +38,11 @@ pub fn draft(plan: &Plan, scope: &Scope) -> Result<Draft, Fault> {
         find(&mut draft, name, spec, &scope)?;
     }
     for fact in &plan.facts {
-        scope.each(&fact.each, &mut |scope| {
+        for scope in scope.each(&fact.each)? {
             if let Some(text) = scope.text(&fact.text)? {
                 draft.facts.push((scope.words(&fact.name)?, text));
             }
-            Ok(())
-        })?;
+        }
     }
     Ok(draft)
 }
@@ -63,9 +57,6 @@ fn with_lets(plan: &Plan, scope: &Scope) -> Result<Scope, Fault> {
 }
 
 /// The reasons for distrust that the plan names and the results give.
-///
-/// # Errors
-/// If an expression of the plan is wrong.
 pub fn doubts(plan: &Plan, scope: &Scope) -> Result<Vec<String>, Fault> {
     let scope = with_lets(plan, scope)?;
     let mut doubts = Vec::new();
@@ -97,35 +88,21 @@ fn part<'d>(draft: &'d mut Draft, name: &str) -> &'d mut Part {
 /// A value of the plan: an expression, a text, or a list of what a loop yields. Values
 /// without a measurement are left out of a list.
 fn value(spec: &Spec, scope: &Scope) -> Result<Value, Fault> {
-    let text = |template: &str, scope: &Scope| {
-        let text = scope.text(template)?.filter(|it| !it.is_empty());
-        Ok::<Value, Fault>(text.map_or(Value::from(()), Value::from))
+    let all = |loops: &Loops, one: &dyn Fn(&Scope) -> Result<Value, Fault>| {
+        if loops.is_empty() {
+            return one(scope);
+        }
+        let all = scope.each(loops)?.iter().map(one).collect::<Result<Vec<Value>, Fault>>()?;
+        Ok(all.into_iter().filter(|it| !it.is_none()).collect())
     };
     match spec {
         Spec::Plain(expression) => scope.eval(expression),
-        Spec::Text { text: template } => text(template, scope),
-        Spec::Texts { each, text: template } => {
-            let mut all = Vec::new();
-            scope.each(each, &mut |scope| {
-                all.push(text(template, scope)?);
-                Ok(())
-            })?;
-            all.retain(|it| !it.is_none());
-            Ok(Value::from(all))
-        }
-        Spec::Items { each, take, then } if each.is_empty() => {
-            let mut scope = scope.clone();
-            scope.set("all", scope.eval(take)?);
-            then.as_ref().map_or_else(|| scope.eval("all"), |then| scope.eval(then))
-        }
+        Spec::Text { each, text } => all(each, &|scope| {
+            let text = scope.text(text)?.filter(|it| !it.is_empty());
+            Ok(text.map_or(Value::from(()), Value::from))
+        }),
         Spec::Items { each, take, then } => {
-            let mut all = Vec::new();
-            scope.each(each, &mut |scope| {
-                all.push(scope.eval(take)?);
-                Ok(())
-            })?;
-            all.retain(|it| !it.is_none());
-            let all = Value::from(all);
+            let all = all(each, &|scope| scope.eval(take))?;
             let Some(then) = then else { return Ok(all) };
             let mut scope = scope.clone();
             scope.set("all", all);
@@ -155,11 +132,9 @@ fn plain(value: &Value) -> serde_json::Value {
 
 fn table(draft: &mut Draft, rows: &Rows, scope: &Scope) -> Result<(), Fault> {
     let part = part(draft, &rows.of);
-    scope.each(&rows.each, &mut |scope| {
-        if let Some(condition) = &rows.if_
-            && !scope.eval(condition)?.is_true()
-        {
-            return Ok(());
+    for scope in scope.each(&rows.each)? {
+        if !scope.holds(rows.if_.as_deref())? {
+            continue;
         }
         let mut cells = Vec::new();
         for template in &rows.row {
@@ -170,17 +145,15 @@ fn table(draft: &mut Draft, rows: &Rows, scope: &Scope) -> Result<(), Fault> {
             cells.extend(items(&scope.eval(more)?).iter().map(none));
         }
         part.rows.push(cells);
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault> {
     let part = part(draft, &drawing.of);
-    scope.each(&drawing.each, &mut |scope| {
-        if let Some(condition) = &drawing.if_
-            && !scope.eval(condition)?.is_true()
-        {
-            return Ok(());
+    for scope in scope.each(&drawing.each)? {
+        if !scope.holds(drawing.if_.as_deref())? {
+            continue;
         }
         let mut points = Vec::new();
         if let Some(all) = &drawing.points {
@@ -192,13 +165,10 @@ fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault
             }));
         }
         if let Some(y) = &drawing.y {
-            let mut position = 0.0;
-            scope.each(&drawing.over, &mut |scope| {
-                position += 1.0;
+            for (scope, position) in scope.each(&drawing.over)?.iter().zip(1_u32..) {
                 let x = drawing.x.as_ref().map(|x| scope.number(x)).transpose()?;
-                points.extend(point(x.unwrap_or(position), &scope.eval(y)?));
-                Ok(())
-            })?;
+                points.extend(point(x.unwrap_or(position.into()), &scope.eval(y)?));
+            }
         }
         let name = scope.words(&drawing.name)?;
         let mark = match drawing.mark.as_str() {
@@ -212,8 +182,8 @@ fn draw(draft: &mut Draft, drawing: &Drawing, scope: &Scope) -> Result<(), Fault
         if !points.is_empty() {
             part.series.push(Series { name, points, mark, published: drawing.published });
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// A number, a ratio or a list of a block each, as a point with its interval.

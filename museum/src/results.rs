@@ -12,7 +12,6 @@ const MARGINS: [f64; 2] = [0.05, 0.03];
 /// The second run of a baseline in each block (A/A).
 pub const TWIN: &str = "(twin)";
 
-/// Figures by name.
 pub type Figures = BTreeMap<String, f64>;
 
 /// One arm at one point.
@@ -49,7 +48,6 @@ impl Results {
         &mut self.cells[at]
     }
 
-    /// Adds the figures of one run.
     pub fn add(&mut self, arm: &str, point: &str, block: u32, figures: Figures) {
         self.cell(arm, point).blocks.entry(block).or_default().extend(figures);
     }
@@ -59,13 +57,11 @@ impl Results {
         self.bases.insert(point.to_string(), arm.to_string());
     }
 
-    /// A value for the words.
     pub fn set(&mut self, name: &str, value: impl serde::Serialize) {
         let value = serde_json::to_value(value).unwrap_or_default();
         self.values.insert(name.to_string(), value);
     }
 
-    /// The cell of an arm at a point, if it was measured.
     pub fn find(&self, arm: &str, point: &str) -> Option<&Cell> {
         let is_it = |it: &&Cell| it.arm == arm && it.point == point;
         self.cells.iter().find(is_it).filter(|it| !it.blocks.is_empty() || !it.notes.is_empty())

@@ -1,7 +1,8 @@
 //! The names that the expressions of an exhibit may use, and the values of its sizes.
 //!
 //! First come the visitor's choices, then the published figures (`exhibits/documents.toml`), then
-//! the sizes of the exhibit in their order, and the variables of loops.
+//! the sizes of the exhibit in their order, and the variables of loops. An expression that is wrong
+//! is a [`Fault::Text`] wherever it is evaluated.
 
 use crate::code::{locust, ticks};
 use crate::exhibit::Fault;
@@ -56,15 +57,11 @@ impl Scope {
         values.for_each(|(name, it)| self.set(name, Value::from(Serde(it.clone()))));
     }
 
-    /// Gives a name a value.
     pub fn set(&mut self, name: &str, value: impl Into<Value>) {
         self.values.insert(name.to_string(), value.into());
     }
 
     /// Evaluates sizes or values in their order.
-    ///
-    /// # Errors
-    /// If an expression is wrong.
     pub fn set_all(&mut self, all: &toml::Table) -> Result<(), Fault> {
         for (name, expression) in all {
             let value = self.eval(expression.as_str().unwrap_or_default())?;
@@ -74,9 +71,6 @@ impl Scope {
     }
 
     /// The value of an expression.
-    ///
-    /// # Errors
-    /// If it is wrong, or computes with what is not set.
     pub fn eval(&self, expression: &str) -> Result<Value, Fault> {
         let failed = |why: Error| Fault::Text(format!("{why:#}: {expression}"));
         let compiled = self.environment.compile_expression(expression).map_err(failed)?;
@@ -87,10 +81,12 @@ impl Scope {
         }
     }
 
+    /// Whether a condition holds, if there is one.
+    pub fn holds(&self, condition: Option<&str>) -> Result<bool, Fault> {
+        condition.map_or(Ok(true), |it| Ok(self.eval(it)?.is_true()))
+    }
+
     /// Its number.
-    ///
-    /// # Errors
-    /// As [`Scope::eval`]; or it is not a number.
     pub fn number(&self, expression: &str) -> Result<f64, Fault> {
         let value = self.eval(expression)?;
         let no_number = || Fault::Text(format!("expected a number, found {value}: {expression}"));
@@ -98,17 +94,11 @@ impl Scope {
     }
 
     /// Its number as a time in seconds.
-    ///
-    /// # Errors
-    /// As [`Scope::number`].
     pub fn time(&self, expression: &str) -> Result<Duration, Fault> {
         Ok(Duration::from_secs_f64(self.number(expression)?.max(0.0)))
     }
 
     /// A template with its values; `None` if one of them was not measured.
-    ///
-    /// # Errors
-    /// If it is wrong, or names what is not set.
     pub fn text(&self, template: &str) -> Result<Option<String>, Fault> {
         match self.environment.render_str(template, Value::from(self.values.clone())) {
             Ok(text) => Ok(Some(text::folded(&text))),
@@ -118,38 +108,26 @@ impl Scope {
     }
 
     /// A template all of whose values are known.
-    ///
-    /// # Errors
-    /// As [`Scope::text`]; or one of them is not known.
     pub fn words(&self, template: &str) -> Result<String, Fault> {
         let unknown = || Fault::Text(format!("a value is missing: {template}"));
         self.text(template)?.ok_or_else(unknown)
     }
 
-    /// Calls `body` for every combination of the loops' items, the last loop innermost.
-    ///
-    /// # Errors
-    /// Of an expression, or of `body`.
-    pub fn each(
-        &self,
-        loops: &[[String; 2]],
-        body: &mut dyn FnMut(&Scope) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let Some(([names, list], rest)) = loops.split_first() else { return body(self) };
+    /// The scopes of all combinations of the loops' items, the last loop innermost.
+    pub fn each(&self, loops: &[[String; 2]]) -> Result<Vec<Scope>, Fault> {
+        let Some(([names, list], rest)) = loops.split_first() else {
+            return Ok(vec![self.clone()]);
+        };
+        let names: Vec<&str> = names.split(", ").collect();
+        let mut all = Vec::new();
         for (at, item) in query::items(&self.eval(list)?).into_iter().enumerate() {
             let mut inner = self.clone();
             inner.set("index", at);
-            let names: Vec<&str> = names.split(", ").collect();
-            match names[..] {
-                [name] => inner.set(name, item),
-                _ => {
-                    let items = query::items(&item);
-                    names.iter().zip(items).for_each(|(name, item)| inner.set(name, item));
-                }
-            }
-            inner.each(rest, body)?;
+            let items = if names.len() == 1 { vec![item] } else { query::items(&item) };
+            names.iter().zip(items).for_each(|(name, item)| inner.set(name, item));
+            all.extend(inner.each(rest)?);
         }
-        Ok(())
+        Ok(all)
     }
 }
 
@@ -224,13 +202,10 @@ mod tests {
         let scope = Scope::new(&Settings::default(), &Arc::default());
         let loops = [["n", "[1, 2]"], ["name, flags", "[['a', 'x'], ['b', 'y']]"]];
         let loops = loops.map(|it| it.map(String::from));
-        let mut found = Vec::new();
-        let mut body = |scope: &Scope| {
-            found.push(scope.words("{{ n }}{{ name }}{{ flags }}{{ index }}")?);
-            Ok(())
-        };
-        scope.each(&loops, &mut body).expect("good loops");
-        assert_eq!(found, ["1ax0", "1by1", "2ax0", "2by1"]);
+        let all = scope.each(&loops).expect("good loops");
+        let found: Result<Vec<String>, Fault> =
+            all.iter().map(|it| it.words("{{ n }}{{ name }}{{ flags }}{{ index }}")).collect();
+        assert_eq!(found.expect("words"), ["1ax0", "1by1", "2ax0", "2by1"]);
     }
 
     // The arithmetic of the published figures.

@@ -119,7 +119,6 @@ impl Settings {
         words
     }
 
-    /// Settings for tests.
     #[cfg(test)]
     pub(crate) fn sample(factor: f64) -> Settings {
         Settings { scale: Scale::new(factor).expect("a scale"), ..Settings::default() }
@@ -152,7 +151,6 @@ pub trait Listener {
     fn step(&mut self, result: &str);
 }
 
-/// The stage of an exhibit.
 pub struct Stage<'a> {
     settings: Settings,
     room: PathBuf,
@@ -167,7 +165,6 @@ pub struct Stage<'a> {
     servers: u32,
     /// The number of runs on a machine that was not quiet.
     pub(crate) quiet: quiet::Quiet,
-    /// The contests so far.
     pub(crate) contests: crate::contest::Ran,
 }
 
@@ -378,16 +375,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Reports that something begins that may take long.
-    ///
-    /// # Errors
-    /// As [`Stage::goes_on`].
     pub fn begin(&mut self, what: &str) -> Result<(), Fault> {
         self.goes_on()?;
         self.listener.begin(what);
         Ok(())
     }
 
-    /// Reports that a step is done, with its result.
     pub fn step(&mut self, result: &str) {
         self.listener.step(result);
     }

@@ -167,12 +167,10 @@ pub(crate) fn environment(is_korean: bool) -> Environment<'static> {
     environment
 }
 
-/// A text on one line.
 pub(crate) fn folded(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Fills templates.
 pub(crate) struct Filler {
     environment: Environment<'static>,
     values: Value,
@@ -260,7 +258,6 @@ mod tests {
     use crate::{EXHIBITS, Settings};
     use std::collections::BTreeSet;
 
-    /// Every string of a value, after its place.
     fn strings(place: &str, value: &toml::Value, all: &mut Vec<(String, String)>) {
         match value {
             toml::Value::String(text) => all.push((place.to_string(), text.clone())),

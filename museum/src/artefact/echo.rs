@@ -17,12 +17,10 @@
 //! faults of the original are not repeated, because they decide no time: here a packet that arrives
 //! in two pieces is joined, and bytes queued while another worker sends are sent too.
 
-use memory::Padded;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,7 +36,6 @@ const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
 const MESSAGE: usize = 20_000;
 /// Bytes of a session's buffers.
 const BUFFER: usize = 64_000;
-/// Sessions at once.
 const SESSIONS: usize = 256;
 /// Threads that wait for events.
 const WORKERS: usize = 4;
@@ -53,34 +50,25 @@ impl Switches {
     }
 }
 
-/// The memory layout of a session's parts.
-trait Lie: Send + Sync + 'static {
-    type Of<T: Send + Sync + 'static>: Deref<Target = T> + From<T> + Send + Sync;
-}
-
 /// Side by side.
 struct Packed;
-/// On separate lines.
+
+/// On separate lines, which some processors fetch in pairs.
+#[repr(align(128))]
 struct Apart;
 
-#[derive(derive_more::Deref, derive_more::From)]
-struct Beside<T>(T);
-
+/// A part of a session, laid out as `L` is.
 #[derive(derive_more::Deref)]
-struct Lined<T>(#[deref(forward)] Padded<T>);
+struct Laid<T, L> {
+    #[deref]
+    part: T,
+    _layout: [L; 0],
+}
 
-impl<T> From<T> for Lined<T> {
-    fn from(value: T) -> Self {
-        Lined(Padded(value))
+impl<T, L> Laid<T, L> {
+    fn new(part: T) -> Self {
+        Laid { part, _layout: [] }
     }
-}
-
-impl Lie for Packed {
-    type Of<T: Send + Sync + 'static> = Beside<T>;
-}
-
-impl Lie for Apart {
-    type Of<T: Send + Sync + 'static> = Lined<T>;
 }
 
 /// Waits for a lock whose last holder may have panicked: it protects only bytes.
@@ -122,32 +110,25 @@ impl Recursive {
     }
 }
 
-/// A buffer of received or outgoing bytes.
-#[derive(Default)]
-struct Buffer {
-    bytes: Vec<u8>,
-}
-
-/// One client.
-struct Session<L: Lie> {
-    received: L::Of<Mutex<Buffer>>,
-    queued: L::Of<Mutex<Buffer>>,
-    in_flight: L::Of<AtomicU32>,
-    sends: L::Of<AtomicU64>,
+struct Session<L> {
+    received: Laid<Mutex<Vec<u8>>, L>,
+    queued: Laid<Mutex<Vec<u8>>, L>,
+    in_flight: Laid<AtomicU32, L>,
+    sends: Laid<AtomicU64, L>,
     section: Recursive,
     /// The client and its id; `None` between two clients.
     client: Mutex<Option<Arc<TcpStream>>>,
     id: AtomicU64,
 }
 
-impl<L: Lie> Session<L> {
+impl<L> Session<L> {
     fn new() -> Session<L> {
-        let buffer = || Mutex::new(Buffer { bytes: Vec::with_capacity(BUFFER) });
+        let buffer = || Laid::new(Mutex::new(Vec::with_capacity(BUFFER)));
         Session {
-            received: buffer().into(),
-            queued: buffer().into(),
-            in_flight: AtomicU32::new(0).into(),
-            sends: AtomicU64::new(0).into(),
+            received: buffer(),
+            queued: buffer(),
+            in_flight: Laid::new(AtomicU32::new(0)),
+            sends: Laid::new(AtomicU64::new(0)),
             section: Recursive::default(),
             client: Mutex::new(None),
             id: AtomicU64::new(0),
@@ -157,8 +138,7 @@ impl<L: Lie> Session<L> {
 
 type Held<L> = Arc<Session<L>>;
 
-/// The server.
-struct Server<L: Lie> {
+struct Server<L> {
     switches: Switches,
     poll: OwnedFd,
     /// The lock of the whole server.
@@ -172,7 +152,7 @@ struct Server<L: Lie> {
     count: AtomicU64,
 }
 
-impl<L: Lie> Server<L> {
+impl<L> Server<L> {
     fn new(switches: Switches) -> io::Result<Server<L>> {
         let places = if switches.is_on(1) { SESSIONS } else { 0 };
         let messages = if switches.is_on(2) { 64 } else { 0 };
@@ -199,8 +179,8 @@ impl<L: Lie> Server<L> {
         };
         let id = (self.count.fetch_add(1, Relaxed) + 1) << 32 | place as u64;
         session.id.store(id, Relaxed);
-        held(&session.received).bytes.clear();
-        held(&session.queued).bytes.clear();
+        held(&session.received).clear();
+        held(&session.queued).clear();
         let client = Arc::new(client);
         *held(&session.client) = Some(client.clone());
         if !self.switches.is_on(1) {
@@ -281,8 +261,7 @@ impl<L: Lie> Server<L> {
         mut client: &TcpStream,
         message: &mut Vec<u8>,
     ) -> io::Result<bool> {
-        let mut received = held(&session.received);
-        let bytes = &mut received.bytes;
+        let bytes = &mut *held(&session.received);
         let before = bytes.len();
         bytes.resize(before + MESSAGE / 2, 0);
         let read = match client.read(&mut bytes[before..]) {
@@ -320,7 +299,7 @@ impl<L: Lie> Server<L> {
         if !self.switches.is_on(3) {
             session.section.enter();
         }
-        held(&session.queued).bytes.extend_from_slice(message);
+        held(&session.queued).extend_from_slice(message);
         let sent = self.send(&session, &client);
         if !self.switches.is_on(3) {
             session.section.leave();
@@ -332,10 +311,10 @@ impl<L: Lie> Server<L> {
     /// Sends the queued bytes; returns whether some remain.
     fn send(&self, session: &Session<L>, mut client: &TcpStream) -> io::Result<bool> {
         let mut queued = held(&session.queued);
-        while !queued.bytes.is_empty() {
+        while !queued.is_empty() {
             session.sends.fetch_add(1, Relaxed);
-            match client.write(&queued.bytes) {
-                Ok(count) => _ = queued.bytes.drain(..count),
+            match client.write(&queued) {
+                Ok(count) => _ = queued.drain(..count),
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(why) => return Err(why),
             }
@@ -349,7 +328,6 @@ fn wanted(is_full: bool) -> EventFlags {
     EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT | out
 }
 
-/// A packet with this payload.
 pub fn packet(payload: u64) -> [u8; PACKET] {
     let mut bytes = [0; PACKET];
     bytes[..2].copy_from_slice(&PAYLOAD.to_le_bytes());
@@ -371,7 +349,7 @@ pub fn serve(switches: &str, port: u16) -> Result<(), String> {
     served.map_err(|why| format!("cannot serve: {why}"))
 }
 
-fn run<L: Lie>(switches: Switches, port: u16) -> io::Result<()> {
+fn run<L: Send + Sync + 'static>(switches: Switches, port: u16) -> io::Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
     let server: Arc<Server<L>> = Arc::new(Server::new(switches)?);
     for _ in 0..WORKERS {

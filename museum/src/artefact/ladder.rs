@@ -76,7 +76,6 @@ pub struct Dense {
 }
 
 impl Dense {
-    /// For one grid, with an estimate.
     pub fn new(grid: &Grid, estimate: Estimate) -> Dense {
         let width = usize::from(grid.width());
         let nowhere = Known { cell: Cell::new(0, 0), g: 0.0, parent: None, closed: false };

@@ -44,7 +44,6 @@ impl<const W: usize> Node<W> {
 pub trait Backing<const W: usize>: Sync {
     /// Makes `count` nodes, each linked to the next.
     fn new(count: u32) -> Self;
-    /// A node.
     fn node(&self, index: u32) -> &Node<W>;
 }
 
@@ -52,7 +51,6 @@ fn next_of(index: u32, count: u32) -> u32 {
     if index + 1 < count { index + 1 } else { NONE }
 }
 
-/// All in one array.
 #[derive(Debug)]
 pub struct Array<const W: usize>(Box<[Node<W>]>);
 
@@ -67,7 +65,6 @@ impl<const W: usize> Backing<W> for Array<W> {
     }
 }
 
-/// Each from the heap.
 #[derive(Debug)]
 pub struct List<const W: usize>(Box<[Box<Node<W>>]>);
 
@@ -98,7 +95,6 @@ pub trait Gate {
     fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T;
 }
 
-/// A lock, as published.
 #[derive(Debug)]
 pub struct Locked(Mutex<Ends>);
 
@@ -211,7 +207,6 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         true
     }
 
-    /// The data of a node.
     #[inline]
     pub fn data(&self, index: u32) -> &[AtomicU64; W] {
         &self.nodes.node(index).data

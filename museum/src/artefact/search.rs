@@ -24,7 +24,6 @@ pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) ->
     oracle::step(grid, corners, from, to).map(|_| to)
 }
 
-/// The next cell in a direction.
 #[inline]
 fn ahead(from: Cell, direction: usize) -> Option<Cell> {
     let (dx, dy) = STEP[direction % 8];
@@ -61,7 +60,6 @@ impl Estimate {
 /// The repaired parts of the published A*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repairs {
-    /// The estimate.
     pub estimate: Estimate,
     /// The search ends when the goal is taken out, and a better path changes a cell's place in the
     /// order.

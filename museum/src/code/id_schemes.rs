@@ -1,9 +1,7 @@
-//! Schemes of session ids: a key to a map, a place in an array, or both. The cost of a look-up, the
-//! mutual slow-down of two threads, the cost of opening and closing, and the number of late ids
-//! that resolve to another session.
+//! Schemes of session ids: a key to a map, a place in an array, or both.
 //!
-//! The exhibit `id-schemes` calls `run`. Arms differ in one thing, the way from an id to a session;
-//! keys, order and work are the same for all. Three contests measure the time of a look-up, of two
+//! Arms differ in one thing, the way from an id to a session; keys, order and work are the same for
+//! all. Three contests measure the time of a look-up, of two
 //! threads at once on separate sessions, and of closing and opening. The last part is not a time
 //! but a count: each session is closed and its place reused, and then the old ids are looked up. A
 //! scheme that finds anything confuses two clients.
@@ -50,7 +48,6 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
     Ok(())
 }
 
-/// A session: its value.
 type Session = Arc<AtomicU64>;
 
 /// Maps from a counter to sessions, locked in one way or another.

@@ -2,9 +2,7 @@
 //! itself, with an array, a B-tree and a hash table next to the trees; and the worst single
 //! insertion, because no mean shows it.
 //!
-//! The exhibit `ordered-index` calls `run`. Each contest has one operation and the same keys for
-//! every structure (`ordered_index/kinds.rs`), first as published, then one order of arrival and
-//! one operation at a time. Jobs that insert, find or erase also check their result, so a structure
+//! Each contest has one operation and the same keys for every structure. Jobs that insert, find or erase also check their result, so a structure
 //! that is fast because it does nothing would fail. Single insertions are timed one by one, because
 //! growth of an array or a table hides in a mean.
 
@@ -14,13 +12,12 @@ use crate::exhibit::Fault;
 use crate::results::Results;
 use crate::scope::Scope;
 use crate::stage::Stage;
-use kinds::{HASHED, Map, PLAIN};
+use kinds::{HASHED, Kind, Map, PLAIN};
 use std::hint::black_box;
 use std::time::Instant;
 
 mod kinds;
 
-/// Keys of the jobs.
 const JOB: usize = 2_000;
 /// Keys that are looked for and erased in the published jobs.
 const SOUGHT: usize = 100;
@@ -33,7 +30,6 @@ enum Arrival {
     Descending,
 }
 
-/// The published jobs.
 const JOBS_PUBLISHED: [&str; 3] = ["insert", "find", "erase"];
 
 const ARRIVALS: [(Arrival, &str); 3] = [
@@ -93,7 +89,7 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
         stage.contest(done(job, name, blocks, times), results)?;
     }
     let count = whole(scope, "singles")? as usize;
-    let singles: Vec<_> = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
+    let singles: Vec<_> = kinds::all(count).into_iter().map(|kind| single(kind, count)).collect();
     results.set("single", singles);
     results.set("depth", ARRIVALS.map(|(arrival, _)| kinds::depths(&arrival.keys(JOB))));
     Ok(())
@@ -106,9 +102,9 @@ fn published(name: &'static str, blocks: u32, times: u64) -> Contest<'static> {
     Rng::new(5).shuffle(&mut wanted);
     wanted.truncate(SOUGHT);
     let mut contest = Contest::new(format!("published, {name}"), blocks);
-    for mut map in kinds::published(JOB) {
+    for (arm, mut map) in kinds::published(JOB) {
         let (keys, wanted) = (keys.clone(), wanted.clone());
-        contest.arm(map.name(), move || {
+        contest.arm(arm, move || {
             let mut all = Vec::new();
             for _ in 0..times {
                 map.clear();
@@ -133,30 +129,25 @@ fn published(name: &'static str, blocks: u32, times: u64) -> Contest<'static> {
 
 fn inserted(arrival: Arrival, name: &str, blocks: u32) -> Contest<'static> {
     let mut contest = Contest::new(format!("insert, {name}"), blocks);
-    for mut map in kinds::arriving(JOB) {
+    for (arm, mut map) in kinds::arriving(JOB) {
         let keys = arrival.keys(JOB);
-        contest.arm(map.name(), move || {
+        contest.arm(arm, move || {
             map.clear();
             let cost = ns_each(JOB as u64, || keys.iter().for_each(|key| map.insert(*key)));
-            assert!(keys.iter().all(|key| map.find(*key)), "{} holds every key", map.name());
+            assert!(keys.iter().all(|key| map.find(*key)), "{arm} holds every key");
             cost
         });
     }
     contest
 }
 
-fn filled(count: usize, keys: &[u64]) -> Vec<Box<dyn Map>> {
-    let mut all = kinds::all(count);
-    all.iter_mut().for_each(|map| keys.iter().for_each(|key| map.insert(*key)));
-    all
-}
-
 fn sought(count: usize, blocks: u32, times: u64) -> Contest<'static> {
     let keys = Arrival::Random.keys(count);
     let mut contest = Contest::new(format!("find among {count}"), blocks);
-    for map in filled(count, &keys) {
+    for (arm, mut map) in kinds::all(count) {
+        keys.iter().for_each(|key| map.insert(*key));
         let wanted = keys.clone();
-        contest.arm(map.name(), move || {
+        contest.arm(arm, move || {
             ns_each(times, || {
                 let all = wanted.iter().rev().cycle().take(times as usize);
                 assert_eq!(all.filter(|key| map.find(**key)).count() as u64, times);
@@ -187,12 +178,12 @@ fn done(job: Job, name: &str, blocks: u32, times: u64) -> Contest<'static> {
     Rng::new(13).shuffle(&mut order);
     let popular = zipf(&keys, times as usize);
     let mut contest = Contest::new(format!("{name} of {JOB}"), blocks);
-    for mut map in kinds::all(JOB) {
-        if map.name() == HASHED && matches!(job, Job::Walk | Job::Range) {
+    for (arm, mut map) in kinds::all(JOB) {
+        if arm == HASHED && matches!(job, Job::Walk | Job::Range) {
             continue;
         }
         let (keys, order, popular) = (keys.clone(), order.clone(), popular.clone());
-        contest.arm(map.name(), move || {
+        contest.arm(arm, move || {
             map.clear();
             if job == Job::Window {
                 (0..JOB as u64).for_each(|key| map.insert(key));
@@ -223,12 +214,9 @@ fn done(job: Job, name: &str, blocks: u32, times: u64) -> Contest<'static> {
 }
 
 /// Every insertion timed by itself; keys ascend, as session numbers do.
-fn single(mut map: Box<dyn Map>, count: usize) -> (&'static str, [f64; 2], Option<f64>) {
+fn single((name, mut map): Kind, count: usize) -> (&'static str, [f64; 2], Option<f64>) {
     // In a plain tree ascending keys take a time that grows with the square.
-    let arrival = match map.name() {
-        PLAIN => Arrival::Random,
-        _ => Arrival::Ascending,
-    };
+    let arrival = if name == PLAIN { Arrival::Random } else { Arrival::Ascending };
     let keys = arrival.keys(count);
     let mut times: Vec<u64> = Vec::with_capacity(count);
     for key in &keys {
@@ -238,5 +226,5 @@ fn single(mut map: Box<dyn Map>, count: usize) -> (&'static str, [f64; 2], Optio
     }
     times.sort_unstable();
     let median = times.get(count / 2).copied().unwrap_or(0) as f64;
-    (map.name(), [median, times.last().copied().unwrap_or(0) as f64], map.bytes())
+    (name, [median, times.last().copied().unwrap_or(0) as f64], map.bytes())
 }

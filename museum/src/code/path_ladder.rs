@@ -1,7 +1,7 @@
 //! A* and jump point search as published, repaired rung by rung up to this project's searches; all
 //! lengths are checked.
 //!
-//! The exhibit `path-ladder` calls `run`. A rung changes one thing against the rung below it, so
+//! A rung changes one thing against the rung below it, so
 //! each step shows its own effect; the top two rungs are this project's searches. Lengths and
 //! numbers of expanded nodes are recorded next to the times, because a search that returns a longer
 //! path is not faster.

@@ -1,7 +1,7 @@
 //! The published pools against heaps and against each other: first as published, then with one
 //! change at a time.
 //!
-//! Two exhibits share this file: `pool-heap` calls `heap`, `pool-layout` calls `layout`. A pool is
+//! A pool is
 //! put together from type parameters (layout, lock, order, compiler optimisation), so a change of
 //! one of them is one type and no branch at run time. The heap without its threads' caches needs
 //! another setting of the C library and therefore its own process, which the contest asks for

@@ -38,7 +38,6 @@ pub(crate) trait Source {
     fn give(&mut self, held: Self::Held);
 }
 
-/// The heap of this program.
 pub(crate) struct Heap<const W: usize>;
 
 impl<const W: usize> Source for Heap<W> {
@@ -84,7 +83,6 @@ pub(crate) struct Depot<const W: usize>(Mutex<Vec<Magazine<W>>>);
 
 type Magazine<const W: usize> = Vec<Box<Object<W>>>;
 
-/// Objects of a magazine.
 const MAGAZINE: usize = 64;
 
 impl<const W: usize> Depot<W> {

@@ -46,7 +46,6 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
     Ok(())
 }
 
-/// The sessions of each rule.
 type Sessions = Vec<(Rule, Vec<Session>)>;
 
 /// One round.
@@ -131,7 +130,6 @@ const RULES: [Rule; 5] =
     [Rule::Nanosleep, Rule::Alternating, Rule::Select, Rule::Relative, Rule::Absolute];
 
 impl Rule {
-    /// Its name on the page.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Nanosleep => "nanosleep, 100 Hz",

@@ -104,7 +104,6 @@ fn sink(stage: &mut Stage<'_>, name: &str) -> Sink {
     }
 }
 
-/// One trial of the plan.
 struct Trial {
     arm: String,
     point: String,

@@ -1,11 +1,8 @@
 //! Web servers under load: every server with every load once a block, in random order, so that
 //! disturbances of the machine affect all of them equally.
 //!
-//! `cases` multiplies the plan's servers by its loads and skips servers that are not installed. In
-//! a block each case runs once, with a fresh server, in an order drawn from the seed. A plan with
-//! phases keeps a server up through all its loads instead, because it asks how the server adapts.
-//! `figures` extracts everything that exhibits may show, `cause` says which limit a first failure
-//! met: a full accept queue is counted by the kernel, which separates it from a slow server.
+//! Each case has a fresh server. A plan with phases keeps a server up through all its loads instead,
+//! because it asks how the server adapts.
 
 use super::{blocks, each, known, servers};
 use crate::exhibit::{Effort, Fault};
@@ -47,7 +44,7 @@ fn cases(
             continue;
         }
         for mut scope in each(&servers, scope)? {
-            if !servers.is_wanted(&scope)? {
+            if !scope.holds(servers.text("if"))? {
                 continue;
             }
             let web = servers::server(&servers, &scope, exe)?;
@@ -55,7 +52,7 @@ fn cases(
             scope.set("server", kind);
             for load in plan.list::<Spec>("loads") {
                 for scope in each(&load, &scope)? {
-                    if load.is_wanted(&scope)?
+                    if scope.holds(load.text("if"))?
                         && let Some(clients) = clients(&load, &scope, kind, round_ns)?
                     {
                         let point = load.need("point", |it| scope.words(it))?;
@@ -221,7 +218,6 @@ fn growth(run: &WebRun) -> Vec<(f64, f64)> {
     points.filter(|(_, rate)| *rate > 0.0).collect()
 }
 
-/// The figures of a run.
 fn figures(run: &WebRun) -> Figures {
     let ClientRun { load, malformed, first_failure: first } = &run.load;
     let answered = |value: f64| Some(value).filter(|_| load.requests > 0);

@@ -1,10 +1,7 @@
 //! The course's clients: `multiclient`, one process for each, against one fresh server.
 //!
-//! `Stage::crowd` starts a server, then `multiclient --json` with the wanted number of clients, and
-//! reads the line that it prints. With a hold the server is stopped
-//! (SIGSTOP) while the clients connect: the kernel then fills its accept queue, and the times of
-//! connect(2) show how often each SYN was sent again. Dropping `Held` continues the server in any
-//! case.
+//! With a hold the server is stopped (SIGSTOP) while the clients connect: the kernel then fills its
+//! accept queue, and the times of connect(2) show how often each SYN was sent again.
 
 use super::{PATIENCE, Stage};
 use crate::exhibit::Fault;
@@ -26,13 +23,10 @@ const HOLD_MAX: u32 = 10;
 /// A server and its crowd of clients.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// The name in tables.
     pub name: String,
     /// The server's flags, `--engine` among them.
     pub server: String,
-    /// The number of clients.
     pub clients: u32,
-    /// The orders of each client.
     pub orders: u32,
     /// The pause of each client after an order.
     pub pause: Duration,
@@ -48,10 +42,8 @@ pub struct Crowd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold(pub Duration);
 
-/// The outcome of a crowd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrowdRun {
-    /// Clients that were started.
     pub clients: u32,
     /// Clients that got a connection.
     pub connected: u32,
@@ -61,7 +53,6 @@ pub struct CrowdRun {
     /// holds everything above.
     #[serde(default)]
     pub connect_50ms: Vec<u32>,
-    /// Replies.
     pub replies: u64,
     /// From the first fork to the end of the last client, seconds.
     pub elapsed_s: f64,
@@ -154,24 +145,15 @@ impl Stage<'_> {
 
     fn gather(&mut self, crowd: &Crowd, server: &Server) -> Result<Process, Fault> {
         let (host, port) = server.address.rsplit_once(':').unwrap_or((&server.address, ""));
-        let pause = format!("{}us", crowd.pause.as_micros());
-        let orders = crowd.orders.to_string();
-        let clients = crowd.clients.to_string();
+        let Crowd { clients, orders, pause, mix, .. } = crowd;
+        let (pause, seed) = (pause.as_micros(), self.settings.seed);
+        let words = format!(
+            "multiclient {host} {port} {clients} --json --no-check --orders {orders} --pause \
+             {pause}us --mix {mix} --seed {seed}"
+        );
         let exe = self.settings.exe.display().to_string();
-        let seed = self.settings.seed.to_string();
-        let words = [
-            &exe,
-            "multiclient",
-            host,
-            port,
-            &clients,
-            "--json",
-            "--no-check",
-            "--orders",
-            &orders,
-        ];
-        let more = ["--pause", &pause, "--mix", &crowd.mix, "--seed", &seed];
-        let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
+        let command: Vec<String> =
+            [exe].into_iter().chain(words.split(' ').map(String::from)).collect();
         self.send(&command, server.process.folder())
     }
 

@@ -15,7 +15,6 @@ use stats::words;
 /// The numbers of quiet and noisy runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
-    /// Runs that count.
     runs: u32,
     /// Runs that were repeated.
     repeated: u32,
@@ -25,9 +24,7 @@ pub struct Quiet {
     worst: f64,
 }
 
-/// Attempts at one run.
 const ATTEMPTS: u32 = 3;
-/// The share of the runs that may be repeated.
 const REPEATED_SHARE: f64 = 0.2;
 
 /// The share of the machine that other programs took, if it exceeds the gates.

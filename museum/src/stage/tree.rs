@@ -19,16 +19,12 @@ use std::time::{Duration, Instant};
 /// Between two reads.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The observed churn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Churn {
     /// Threads that came, those of new processes among them; the main thread of a process is one.
     pub threads_started: u32,
-    /// Threads that went.
     pub threads_ended: u32,
-    /// Processes that came.
     pub processes_started: u32,
-    /// Processes that went.
     pub processes_ended: u32,
     /// The time of observation, seconds.
     pub watched_s: f64,
@@ -61,7 +57,6 @@ impl Churn {
         self.threads_started + self.threads_ended
     }
 
-    /// The same a minute.
     pub fn threads_a_minute(&self) -> f64 {
         f64::from(self.threads()) * 60.0 / self.watched_s.max(1e-9)
     }
@@ -122,7 +117,6 @@ impl Watcher {
         Watcher { over, thread }
     }
 
-    /// The observed churn.
     pub fn end(self) -> Churn {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -150,7 +144,6 @@ fn tree(root: u32) -> Tree {
 }
 
 impl Switches {
-    /// Those of all threads of a tree.
     pub fn of(tree: &TreeCost) -> Switches {
         let mut sum = Switches::default();
         for (pid, tid, count) in tree.threads() {

@@ -31,7 +31,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// A server of an exhibit.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// The name in tables.
     pub name: String,
     /// The server's command and settings.
     pub arm: Arm,
@@ -41,7 +40,6 @@ pub struct Web {
     pub took: Option<String>,
 }
 
-/// The clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clients {
     /// The path that they request.
@@ -56,7 +54,6 @@ pub struct Clients {
     pub stay: Duration,
     /// Clients come at this rate, until the first failure.
     pub ramp: Option<f64>,
-    /// The duration.
     pub span: Duration,
     /// The warm-up: replies within it do not count, nor do threads that begin or end.
     pub warmup: Duration,
@@ -68,7 +65,6 @@ pub struct Clients {
     pub linger: Duration,
 }
 
-/// The result of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WebRun {
     /// The clients' own figures.
@@ -97,7 +93,6 @@ pub struct WebRun {
 /// Times inside the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
-    /// Their number.
     pub count: u64,
     /// Their mean, nanoseconds.
     pub mean_ns: f64,
@@ -112,28 +107,22 @@ pub struct ClientRun {
     /// Replies without an end of their head.
     #[serde(default)]
     pub malformed: u64,
-    /// The first failure.
     #[serde(default)]
     pub first_failure: Option<First>,
 }
 
-/// The first failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct First {
-    /// The time.
     pub at_ms: f64,
     /// Requests answered before it.
     pub after_requests: u64,
     /// Clients that had come.
     pub users: u32,
-    /// Its kind, as `no_descriptors`.
     pub kind: String,
-    /// In words.
     pub words: String,
 }
 
 impl Clients {
-    /// `clients` clients that request `path` for `span`.
     pub fn new(path: &str, clients: u32, span: Duration) -> Clients {
         Clients {
             path: path.to_string(),
@@ -206,7 +195,6 @@ impl WebRun {
 pub struct Up {
     /// Its process and address.
     pub server: Server,
-    /// Its directory.
     pub dir: PathBuf,
     cost: CostWatch,
 }

@@ -1,10 +1,6 @@
 //! The structures, with one trait for all.
 //!
-//! `ordered_index.rs` asks for a list of structures and gives each the same keys. The published
-//! list has a linked list and a plain tree node by node next to the red-black tree; the corrected
-//! one has both trees in an array, and what a program would use in their place. Calls go through a
-//! table of functions, which costs every arm the same nanosecond or two. A structure without an
-//! order is never walked.
+//! Calls go through a table of functions, which costs every arm the same nanosecond or two.
 
 use index::{Bst, Node, RedBlack, SearchTree};
 use std::collections::{BTreeMap, HashMap, LinkedList};
@@ -19,7 +15,6 @@ pub(super) const HASHED: &str = "hash table";
 
 /// The operations of a structure of keys.
 pub(super) trait Map {
-    fn name(&self) -> &'static str;
     /// Makes it empty; storage is kept where it keeps any.
     fn clear(&mut self);
     /// Puts a new key in.
@@ -37,58 +32,59 @@ pub(super) trait Map {
     }
 }
 
+/// A structure with its name.
+pub(super) type Kind = (&'static str, Box<dyn Map>);
+
 /// The structures of the published run, the red-black tree first.
-pub(super) fn published(count: usize) -> Vec<Box<dyn Map>> {
-    let tree = Lent::<RedBlack>::new(BALANCED, count);
-    vec![Box::new(tree), Box::new(LinkedList::<u64>::new()), Box::new(Boxed::default())]
+pub(super) fn published(count: usize) -> Vec<Kind> {
+    vec![
+        (BALANCED, Box::new(Lent::<RedBlack>::new(count))),
+        (LIST, Box::new(LinkedList::<u64>::new())),
+        (BOXED, Box::new(Boxed::default())),
+    ]
 }
 
 /// Those of the corrected run.
-pub(super) fn all(count: usize) -> Vec<Box<dyn Map>> {
+pub(super) fn all(count: usize) -> Vec<Kind> {
     vec![
-        Box::new(Lent::<RedBlack>::new(BALANCED, count)),
-        Box::new(Lent::<Bst>::new(PLAIN, count)),
-        Box::new(Vec::<u64>::with_capacity(count)),
-        Box::new(BTreeMap::<u64, u32>::new()),
-        Box::new(HashMap::<u64, u32>::new()),
+        (BALANCED, Box::new(Lent::<RedBlack>::new(count))),
+        (PLAIN, Box::new(Lent::<Bst>::new(count))),
+        (SORTED, Box::new(Vec::<u64>::with_capacity(count))),
+        (BTREE, Box::new(BTreeMap::<u64, u32>::new())),
+        (HASHED, Box::new(HashMap::<u64, u32>::new())),
     ]
 }
 
 /// Those that are built in each order of arrival: the published plain tree is among them.
-pub(super) fn arriving(count: usize) -> Vec<Box<dyn Map>> {
+pub(super) fn arriving(count: usize) -> Vec<Kind> {
     let mut all = all(count);
-    all.push(Box::new(Boxed::default()));
+    all.push((BOXED, Box::new(Boxed::default())));
     all
 }
 
 /// The depths of a plain and a red-black tree of these keys.
 pub(super) fn depths(keys: &[u64]) -> [u32; 2] {
-    let mut plain = Lent::<Bst>::new(PLAIN, keys.len());
-    let mut balanced = Lent::<RedBlack>::new(BALANCED, keys.len());
-    for key in keys {
-        plain.insert(*key);
-        balanced.insert(*key);
-    }
-    [plain.depth(), balanced.depth()]
+    [Lent::<Bst>::depth(keys), Lent::<RedBlack>::depth(keys)]
 }
 
 /// One of our trees with its storage.
 struct Lent<T> {
-    name: &'static str,
     tree: T,
     nodes: Vec<Node<u64>>,
 }
 
 impl<T: SearchTree> Lent<T> {
     /// Room for `count` keys, and for one more that is inserted before another is erased.
-    fn new(name: &'static str, count: usize) -> Lent<T> {
+    fn new(count: usize) -> Lent<T> {
         let nodes = vec![Node::default(); Node::<u64>::slots_for(count + 1)];
-        Lent { name, tree: T::default(), nodes }
+        Lent { tree: T::default(), nodes }
     }
 
-    fn depth(&self) -> u32 {
+    fn depth(keys: &[u64]) -> u32 {
         use index::Tree;
-        let view = self.tree.view(&self.nodes);
+        let mut lent = Lent::<T>::new(keys.len());
+        keys.iter().for_each(|key| lent.insert(*key));
+        let view = lent.tree.view(&lent.nodes);
         let (mut deepest, mut level) = (0, view.root().into_iter().collect::<Vec<u32>>());
         while !level.is_empty() {
             deepest += 1;
@@ -100,10 +96,6 @@ impl<T: SearchTree> Lent<T> {
 }
 
 impl<T: SearchTree> Map for Lent<T> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
     fn clear(&mut self) {
         self.tree = T::default();
     }
@@ -130,10 +122,6 @@ impl<T: SearchTree> Map for Lent<T> {
 }
 
 impl Map for Vec<u64> {
-    fn name(&self) -> &'static str {
-        SORTED
-    }
-
     fn clear(&mut self) {
         Vec::clear(self);
     }
@@ -163,10 +151,6 @@ impl Map for Vec<u64> {
 
 /// Keys in the order in which they came, a node from the heap for each.
 impl Map for LinkedList<u64> {
-    fn name(&self) -> &'static str {
-        LIST
-    }
-
     fn clear(&mut self) {
         LinkedList::clear(self);
     }
@@ -231,10 +215,6 @@ impl Boxed {
 }
 
 impl Map for Boxed {
-    fn name(&self) -> &'static str {
-        BOXED
-    }
-
     fn clear(&mut self) {
         *self = Boxed::default();
     }
@@ -283,11 +263,7 @@ impl Drop for Boxed {
 
 /// The common part of the standard library's maps.
 macro_rules! keyed {
-    ($type:ident, $name:ident) => {
-        fn name(&self) -> &'static str {
-            $name
-        }
-
+    ($type:ident) => {
         fn clear(&mut self) {
             $type::clear(self);
         }
@@ -307,7 +283,7 @@ macro_rules! keyed {
 }
 
 impl Map for BTreeMap<u64, u32> {
-    keyed!(BTreeMap, BTREE);
+    keyed!(BTreeMap);
 
     fn sum(&self, from: u64, count: usize) -> u64 {
         self.range(from..).take(count).map(|it| it.0).sum()
@@ -315,7 +291,7 @@ impl Map for BTreeMap<u64, u32> {
 }
 
 impl Map for HashMap<u64, u32> {
-    keyed!(HashMap, HASHED);
+    keyed!(HashMap);
 
     /// An entry and its control byte; the table grows by doubling.
     fn bytes(&self) -> Option<f64> {
@@ -341,18 +317,18 @@ mod tests {
                 let key = rng.below(200) as u64;
                 if model.contains(&key) {
                     model.remove(&key);
-                    maps.iter_mut().for_each(|it| assert!(it.erase(key), "{}", it.name()));
+                    maps.iter_mut().for_each(|(name, it)| assert!(it.erase(key), "{name}"));
                 } else {
                     model.insert(key);
-                    maps.iter_mut().for_each(|it| it.insert(key));
+                    maps.iter_mut().for_each(|(_, it)| it.insert(key));
                 }
                 let from = rng.below(200) as u64;
                 let sum: u64 = model.range(from..).take(5).sum();
-                for map in &maps {
+                for (name, map) in &maps {
                     let same = (0..200).all(|key| map.find(key) == model.contains(&key));
-                    assert!(same, "seed {seed}, {}", map.name());
-                    if ![LIST, BOXED, HASHED].contains(&map.name()) {
-                        assert_eq!(map.sum(from, 5), sum, "seed {seed}, {}", map.name());
+                    assert!(same, "seed {seed}, {name}");
+                    if ![LIST, BOXED, HASHED].contains(name) {
+                        assert_eq!(map.sum(from, 5), sum, "seed {seed}, {name}");
                     }
                 }
             }

@@ -8,22 +8,18 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One program of the exhibit.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The way in which it waits.
     pub rule: Rule,
-    /// Packets that it sends.
     pub packets: u32,
     /// The wait between two of them.
     pub gap: Duration,
-    /// Bytes of each.
     pub bytes: usize,
     /// Busy threads next to all sessions.
     pub spinners: usize,
 }
 
-/// One session that ran.
 #[derive(Clone, Debug, Serialize)]
 pub struct Session {
     /// From its first packet to its end.
