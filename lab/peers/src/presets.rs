@@ -43,29 +43,24 @@ pub struct Site<'a> {
 /// An unknown name, a service that the server does not offer, an invalid directive, or a missing
 /// tool.
 pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<Arm> {
-    let arm = match name {
-        "nginx" => nginx::arm(directives),
+    let threads = name == "tokio-threads";
+    let (serves, arm) = match name {
+        "nginx" => (Service::Web, nginx::arm(directives)?),
         "apache-prefork" | "apache-worker" | "apache-event" => {
-            apache::arm(name.trim_start_matches("apache-"), directives)
+            (Service::Web, apache::arm(name.trim_start_matches("apache-"), directives)?)
         }
-        "haproxy" => haproxy::arm(site, directives),
-        "redis" => redis::arm(directives),
-        "tokio" | "tokio-threads" if site.service == Service::Echo => {
-            Ok(small::echo(site, name == "tokio-threads"))
-        }
-        "tokio" | "tokio-threads" => Ok(small::tokio(site, name == "tokio-threads")),
-        "hyper" => Ok(small::hyper(site)),
-        "go" => small::go(site),
-        "node" => small::node(site),
-        "java" => small::java(site),
-        _ => bail!("expected a server out of {}, found `{name}`", NAMES.join(", ")),
-    }?;
-    let serves = match name {
-        "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
-        "tokio" | "tokio-threads" if site.service == Service::Echo => Service::Echo,
-        "tokio" | "tokio-threads" | "go" | "node" | "java" => Service::Stock,
         // Those servers speak a separate protocol, or that of the server behind them.
-        _ => site.service,
+        "haproxy" => (site.service, haproxy::arm(site, directives)?),
+        "redis" => (site.service, redis::arm(directives)?),
+        "tokio" | "tokio-threads" if site.service == Service::Echo => {
+            (Service::Echo, small::tokio(site, threads))
+        }
+        "tokio" | "tokio-threads" => (Service::Stock, small::tokio(site, threads)),
+        "hyper" => (Service::Web, small::hyper(site)),
+        "go" => (Service::Stock, small::go(site)?),
+        "node" => (Service::Stock, small::node(site)?),
+        "java" => (Service::Stock, small::java(site)?),
+        _ => bail!("expected a server out of {}, found `{name}`", NAMES.join(", ")),
     };
     if serves != site.service {
         bail!("{name} does not serve {}", site.service.name());
@@ -73,7 +68,6 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
     Ok(Arm { name: name.to_string(), ..arm })
 }
 
-/// The words of a command.
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

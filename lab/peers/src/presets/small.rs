@@ -3,6 +3,7 @@
 use super::{Site, words};
 use anyhow::{Context, Result, bail};
 use lab::plan::{Arm, fnv1a};
+use lab::service::Service;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,52 +15,37 @@ const JAVA_MIN: u32 = 21;
 
 /// Where a server of ours listens.
 const HOST: [&str; 2] = ["--host", "{host}"];
+/// The target of a market.
+const STOCK: &str = "stock://{address}";
 
-/// The market on tokio, single-threaded or multi-threaded.
+/// The market, or the echo of a game server's library, on tokio: single-threaded or multi-threaded.
 pub(super) fn tokio(site: &Site<'_>, threads: bool) -> Arm {
     let exe = site.exe.display().to_string();
-    let mut command =
-        words(&[&exe, "peer", "tokio", "--port", "{port}", "--data", "{dir}/stock.txt"]);
+    let is_echo = site.service == Service::Echo;
+    let (peer, what) = if is_echo { ("echo", "the echo") } else { ("tokio", "the market") };
+    let mut command = words(&[&exe, "peer", peer, "--port", "{port}"]);
+    if !is_echo {
+        command.extend(words(&["--data", "{dir}/stock.txt"]));
+    }
     command.extend(words(&HOST));
     if threads {
         command.push("--threads".to_string());
     }
     let on = if threads { "all cores" } else { "one thread" };
-    stock(command, format!("the market on tokio, a task for each connection, {on}"))
-}
-
-/// The echo of a game server's library on tokio.
-pub(super) fn echo(site: &Site<'_>, threads: bool) -> Arm {
-    let exe = site.exe.display().to_string();
-    let mut command = words(&[&exe, "peer", "echo", "--port", "{port}"]);
-    command.extend(words(&HOST));
-    if threads {
-        command.push("--threads".to_string());
-    }
-    let on = if threads { "all cores" } else { "one thread" };
-    Arm {
-        command,
-        target: "echo://{address}".to_string(),
-        note: format!("the echo on tokio, a task for each connection, {on}"),
-        ..Arm::default()
-    }
+    let note = format!("{what} on tokio, a task for each connection, {on}");
+    let target = if is_echo { "echo://{address}" } else { STOCK };
+    Arm { command, target: target.to_string(), note, ..Arm::default() }
 }
 
 /// One page on hyper, from memory.
 pub(super) fn hyper(site: &Site<'_>) -> Arm {
     let exe = site.exe.display().to_string();
     Arm {
-        command: words(&[
-            &exe,
-            "peer",
-            "hyper",
-            "--port",
-            "{port}",
-            HOST[0],
-            HOST[1],
-            "--data",
-            "{dir}/www/index.html",
-        ]),
+        command: [
+            words(&[&exe, "peer", "hyper", "--port", "{port}", "--data", "{dir}/www/index.html"]),
+            words(&HOST),
+        ]
+        .concat(),
         target: "http://{address}/".to_string(),
         note: "one page from memory on hyper and tokio, one thread".to_string(),
         ..Arm::default()
@@ -76,7 +62,6 @@ pub(super) fn go(site: &Site<'_>) -> Result<Arm> {
     Ok(stock(command, "the market in Go, a goroutine for each connection".to_string()))
 }
 
-/// The market in Node.
 pub(super) fn node(site: &Site<'_>) -> Result<Arm> {
     tool("node")?;
     let source = written(site.cache, "market.mjs", NODE)?;
@@ -112,7 +97,7 @@ fn has_virtual_threads(said: &str) -> Result<()> {
 }
 
 fn stock(command: Vec<String>, note: String) -> Arm {
-    Arm { command, target: "stock://{address}".to_string(), note, ..Arm::default() }
+    Arm { command, target: STOCK.to_string(), note, ..Arm::default() }
 }
 
 /// Writes a source into the cache under a name that changes with it.

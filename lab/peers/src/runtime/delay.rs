@@ -5,12 +5,11 @@
 //! the path is a separate connection, and the local kernel acknowledges bytes that the proxy has
 //! not forwarded yet: the delay applies to bytes, not to acknowledgements.
 
-use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -19,23 +18,14 @@ const PIECES: usize = 4096;
 /// The maximum length of a piece in bytes.
 const PIECE: usize = 16 * 1024;
 
-/// Accepts forever, and forwards everything to `to`, each way `delay` later.
-pub(super) async fn serve(at: SocketAddr, to: SocketAddr, delay: Duration) -> Result<()> {
-    let listener = TcpListener::bind(at).await;
-    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
-    loop {
-        let Ok((client, _)) = listener.accept().await else { continue };
-        tokio::spawn(async move {
-            // Without a connection to the server, the client's is closed.
-            let Ok(server) = TcpStream::connect(to).await else { return };
-            if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {
-                return;
-            }
-            let (from_client, to_client) = client.into_split();
-            let (from_server, to_server) = server.into_split();
-            tokio::join!(pass(from_client, to_server, delay), pass(from_server, to_client, delay),);
-        });
-    }
+/// Forwards everything from `client` to `to`, each way `delay` later.
+pub(super) async fn client(client: TcpStream, to: SocketAddr, delay: Duration) {
+    // Without a connection to the server, the client's is closed.
+    let Ok(server) = TcpStream::connect(to).await else { return };
+    let _ = server.set_nodelay(true);
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    tokio::join!(pass(from_client, to_server, delay), pass(from_server, to_client, delay));
 }
 
 /// Forwards one direction until its end.

@@ -1,9 +1,7 @@
 //! The echo of a game server's library on tokio: a task for each connection.
 
-use anyhow::{Context, Result};
-use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 /// Bytes of a packet: a length of 8 in two bytes, little-endian, and eight bytes to be echoed.
 const PACKET: usize = 10;
@@ -13,20 +11,8 @@ const LOGIN: [u8; PACKET] = *b"\x08\0\xff\xff\xff\xff\xff\xff\xff\x7f";
 /// The maximum number of bytes received at once.
 const RECEIVE: usize = 64 * 1024;
 
-/// Accepts forever.
-pub(super) async fn serve(at: SocketAddr) -> Result<()> {
-    let listener = TcpListener::bind(at).await;
-    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
-    loop {
-        let Ok((peer, _)) = listener.accept().await else { continue };
-        // A disconnecting peer is not an error.
-        tokio::spawn(async move { drop(client(peer).await) });
-    }
-}
-
 /// One client. Packets that arrived together are returned together.
-async fn client(mut peer: TcpStream) -> std::io::Result<()> {
-    peer.set_nodelay(true)?;
+pub(super) async fn client(mut peer: TcpStream) -> std::io::Result<()> {
     peer.write_all(&LOGIN).await?;
     let mut input = Vec::with_capacity(RECEIVE);
     loop {

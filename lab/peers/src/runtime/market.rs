@@ -9,13 +9,12 @@
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 /// Longer lines are not part of the market's protocol.
 const LINE_MAX: usize = 4096;
@@ -170,24 +169,8 @@ impl Market {
     }
 }
 
-/// Accepts forever.
-pub(super) async fn serve(at: SocketAddr, market: Market) -> Result<()> {
-    let listener = TcpListener::bind(at).await;
-    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
-    let market = Arc::new(market);
-    loop {
-        let Ok((peer, _)) = listener.accept().await else { continue };
-        let market = Arc::clone(&market);
-        tokio::spawn(async move {
-            // A disconnecting peer is not an error.
-            let _ = client(peer, &market).await;
-        });
-    }
-}
-
 /// One client. Replies to requests that arrived together are sent together.
-async fn client(mut peer: TcpStream, market: &Market) -> std::io::Result<()> {
-    peer.set_nodelay(true)?;
+pub(super) async fn client(mut peer: TcpStream, market: Arc<Market>) -> std::io::Result<()> {
     let mut input = Vec::with_capacity(LINE_MAX);
     let mut out = String::new();
     loop {

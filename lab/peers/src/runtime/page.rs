@@ -1,6 +1,5 @@
 //! One page on hyper and tokio: a task for each connection, HTTP/1.1 with pipelining.
 
-use anyhow::{Context, Result};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -8,30 +7,17 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::net::SocketAddr;
-use tokio::net::TcpListener;
+use tokio::net::TcpStream;
 
-/// Accepts forever.
-pub(super) async fn serve(at: SocketAddr, body: Vec<u8>) -> Result<()> {
-    let listener = TcpListener::bind(at).await;
-    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
-    let body = Bytes::from(body);
-    loop {
-        let Ok((peer, _)) = listener.accept().await else { continue };
-        // Without it a reply may wait for the peer's delayed acknowledgement.
-        let _ = peer.set_nodelay(true);
-        let body = body.clone();
-        tokio::spawn(async move {
-            let answer = service_fn(move |request| {
-                let reply = reply(&request, &body);
-                async move { Ok::<_, Infallible>(reply) }
-            });
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).pipeline_flush(true);
-            // A disconnecting peer is not an error.
-            let _ = http.serve_connection(TokioIo::new(peer), answer).await;
-        });
-    }
+/// One client.
+pub(super) async fn client(peer: TcpStream, body: Bytes) -> hyper::Result<()> {
+    let answer = service_fn(move |request| {
+        let reply = reply(&request, &body);
+        async move { Ok::<_, Infallible>(reply) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).pipeline_flush(true);
+    http.serve_connection(TokioIo::new(peer), answer).await
 }
 
 fn reply(request: &Request<Incoming>, body: &Bytes) -> Response<Full<Bytes>> {
