@@ -16,24 +16,11 @@ pub struct Percentile {
     #[schemars(range(min = 0.0, max = 100.0))]
     pub percent: f64,
     /// The time (ns); null if nothing at all is known of it.
-    #[serde(with = "null_for_zero")]
+    #[serde(with = "meter::histogram::null_for_zero")]
     #[schemars(with = "Option<u64>")]
     pub ns: u64,
     /// The time is more than `ns`, and how much more is unknown.
     pub beyond: bool,
-}
-
-/// No time is zero, so zero stands for one of which nothing is known.
-mod null_for_zero {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(ns: &u64, out: S) -> Result<S::Ok, S::Error> {
-        Some(ns).filter(|ns| **ns > 0).serialize(out)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        Option::deserialize(from).map(Option::unwrap_or_default)
-    }
 }
 
 /// The usual percentiles.

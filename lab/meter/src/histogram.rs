@@ -21,68 +21,77 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// The usual figures of a histogram, all in nanoseconds.
-///
-/// Values are exact to three digits. The two high percentiles are `None` where fewer than a hundred
-/// values lie beyond them; the two low ones are given for any count above zero. Where nothing was
-/// counted, everything is zero here and `null` in JSON.
+/// The usual figures of a histogram, all in nanoseconds, exact to three digits. A figure is null if
+/// there was nothing to count, and a high percentile if fewer than a hundred values lie beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "QuantilesForm", into = "QuantilesForm")]
-#[schemars(with = "QuantilesForm")]
 pub struct Quantiles {
     /// The number of recorded values.
     pub count: u64,
     /// Median.
+    #[serde(with = "null_for_zero")]
+    #[schemars(with = "Option<u64>")]
     pub p50_ns: u64,
     /// 90th percentile.
+    #[serde(with = "null_for_zero")]
+    #[schemars(with = "Option<u64>")]
     pub p90_ns: u64,
     /// 99th percentile: needs 10,000 values.
     pub p99_ns: Option<u64>,
     /// 99.9th percentile: needs 100,000 values.
     pub p999_ns: Option<u64>,
     /// Largest value; never compare two of these.
+    #[serde(with = "null_for_zero")]
+    #[schemars(with = "Option<u64>")]
     pub max_ns: u64,
     /// Arithmetic mean.
+    #[serde(with = "null_for_zero")]
+    #[schemars(with = "Option<f64>", range(min = 0.0))]
     pub mean_ns: f64,
 }
 
-/// The usual figures of a histogram, all in nanoseconds, exact to three digits. A figure is null if
-/// there was nothing to count, and a high percentile if fewer than a hundred values lie beyond it.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Quantiles")]
-struct QuantilesForm {
-    /// The number of recorded values.
-    count: u64,
-    /// Median.
-    p50_ns: Option<u64>,
-    /// 90th percentile.
-    p90_ns: Option<u64>,
-    /// 99th percentile: needs 10,000 values.
-    p99_ns: Option<u64>,
-    /// 99.9th percentile: needs 100,000 values.
-    p999_ns: Option<u64>,
-    /// Largest value; never compare two of these.
-    max_ns: Option<u64>,
-    /// Arithmetic mean.
-    #[schemars(range(min = 0.0))]
-    mean_ns: Option<f64>,
-}
+/// Times in JSON, for serde's `with`: none is zero, so zero stands for one of which nothing is
+/// known, and is `null`.
+pub mod null_for_zero {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-impl From<QuantilesForm> for Quantiles {
-    fn from(form: QuantilesForm) -> Self {
-        let QuantilesForm { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns } = form;
-        let [p50_ns, p90_ns, max_ns] = [p50_ns, p90_ns, max_ns].map(Option::unwrap_or_default);
-        Self { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns: mean_ns.unwrap_or(0.0) }
+    /// Writes a time.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T, S>(time: &T, out: S) -> Result<S::Ok, S::Error>
+    where
+        T: Default + PartialEq + Serialize,
+        S: Serializer,
+    {
+        Some(time).filter(|time| **time != T::default()).serialize(out)
+    }
+
+    /// Reads a time.
+    ///
+    /// # Errors
+    /// It is neither a number nor `null`.
+    pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
+    where
+        T: Default + Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Option::deserialize(from).map(Option::unwrap_or_default)
     }
 }
 
-impl From<Quantiles> for QuantilesForm {
-    fn from(found: Quantiles) -> Self {
-        let Quantiles { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns } = found;
-        let [p50_ns, p90_ns, max_ns] = [p50_ns, p90_ns, max_ns].map(|ns| (count > 0).then_some(ns));
-        let mean_ns = (count > 0).then_some(mean_ns);
-        Self { count, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, mean_ns }
+impl Quantiles {
+    /// Those of `count` values, of which a share does not exceed what `at` says.
+    pub(crate) fn of(count: u64, max_ns: u64, mean_ns: f64, at: impl Fn(f64) -> u64) -> Self {
+        let supported = |q: f64| is_supported(count, q).then(|| at(q));
+        let (p99_ns, p999_ns) = (supported(0.99), supported(0.999));
+        Self { count, p50_ns: at(0.5), p90_ns: at(0.9), p99_ns, p999_ns, max_ns, mean_ns }
     }
+}
+
+/// Whether at least [`BEYOND_MIN`] of `count` values lie beyond the share `q`.
+fn is_supported(count: u64, q: f64) -> bool {
+    // Rounding a hair upwards keeps 10,000 values enough for the 99th percentile.
+    count as f64 * (1.0 - q) + 1e-6 >= BEYOND_MIN
 }
 
 impl Histogram {
@@ -134,9 +143,7 @@ impl Histogram {
 
     /// As [`Histogram::quantile`], but only if at least [`BEYOND_MIN`] values lie beyond it.
     pub fn supported(&self, q: f64) -> Option<u64> {
-        // Rounding a hair upwards keeps 10,000 values enough for the 99th percentile.
-        let beyond = self.count() as f64 * (1.0 - q) + 1e-6;
-        (beyond >= BEYOND_MIN).then(|| self.quantile(q))
+        is_supported(self.count(), q).then(|| self.quantile(q))
     }
 
     /// Arithmetic mean (ns); 0 if empty.
@@ -151,15 +158,7 @@ impl Histogram {
 
     /// The usual figures.
     pub fn quantiles(&self) -> Quantiles {
-        Quantiles {
-            count: self.count(),
-            p50_ns: self.quantile(0.5),
-            p90_ns: self.quantile(0.9),
-            p99_ns: self.supported(0.99),
-            p999_ns: self.supported(0.999),
-            max_ns: self.max(),
-            mean_ns: self.mean(),
-        }
+        Quantiles::of(self.count(), self.max(), self.mean(), |q| self.quantile(q))
     }
 }
 

@@ -33,7 +33,6 @@ pub struct TreeCost {
     processes: Vec<ProcessCost>,
 }
 
-/// One process of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ProcessCost {
     pid: u32,
@@ -49,7 +48,6 @@ struct ProcessCost {
     threads: Vec<ThreadCost>,
 }
 
-/// One thread of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ThreadCost {
     tid: u32,

@@ -6,7 +6,7 @@
 //! a measuring thread can hand one out ten times a second. Times below 64 ns count as 64 ns,
 //! because nothing that crosses a socket is as short.
 
-use crate::histogram::{BEYOND_MIN, NS_MAX, Quantiles};
+use crate::histogram::{NS_MAX, Quantiles};
 
 /// Buckets of an octave, as a power of two.
 const BITS: u32 = 6;
@@ -72,18 +72,8 @@ impl Spectrum {
 
     /// The usual figures; percentiles are up to 1.6 % too long.
     pub fn quantiles(&self) -> Quantiles {
-        let at = |q: f64| self.quantile(q).unwrap_or(0);
-        let supported =
-            |q: f64| (self.count as f64 * (1.0 - q) + 1e-6 >= BEYOND_MIN).then(|| at(q));
-        Quantiles {
-            count: self.count,
-            p50_ns: at(0.5),
-            p90_ns: at(0.9),
-            p99_ns: supported(0.99),
-            p999_ns: supported(0.999),
-            max_ns: self.max,
-            mean_ns: self.sum / self.count.max(1) as f64,
-        }
+        let mean = self.sum / self.count.max(1) as f64;
+        Quantiles::of(self.count, self.max, mean, |q| self.quantile(q).unwrap_or(0))
     }
 
     /// The counts in buckets, `2^bits` (at most 64) an octave, without the empty ones: the lower
