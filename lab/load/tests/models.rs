@@ -7,12 +7,12 @@ use load::snapshot::Board;
 use load::work::Think;
 use load::{Arrivals, Model, Plan, Report, search};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use testkit::EchoServer;
+use testkit::{EchoServer, listen};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -86,22 +86,13 @@ fn a_session_has_its_requests_and_its_connection() {
     assert!(logins.starts_with("20 of 20"), "{}", report.check.detail);
 }
 
-/// A server that accepts and never answers.
-fn mute() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        let mut sockets = Vec::new();
-        while let Ok((socket, _)) = listener.accept() {
-            sockets.push(socket);
-        }
-    });
-    address
-}
-
 #[test]
 fn outstanding_requests_are_bounded_and_the_rest_has_failed() {
-    let mut plan = plan(mute());
+    let mut plan = plan(listen(|_silent| {
+        loop {
+            thread::park();
+        }
+    }));
     plan.model = open(1000.0, Arrivals::Constant);
     plan.window = Window::For(50 * MS);
     plan.settings =
@@ -145,26 +136,18 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
 
 /// A server that needs 4 ms for each request, one after the other: at most 250 a second.
 fn slow() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
     let turn = Arc::new(Mutex::new(()));
-    thread::spawn(move || {
-        while let Ok((mut socket, _)) = listener.accept() {
-            let turn = Arc::clone(&turn);
-            thread::spawn(move || {
-                let mut packet = [0; 10];
-                while socket.read_exact(&mut packet).is_ok() {
-                    let held = turn.lock().expect("no panic");
-                    thread::sleep(4 * MS);
-                    drop(held);
-                    if socket.write_all(&packet).is_err() {
-                        return;
-                    }
-                }
-            });
+    listen(move |mut socket| {
+        let mut packet = [0; 10];
+        while socket.read_exact(&mut packet).is_ok() {
+            let held = turn.lock().expect("no panic");
+            thread::sleep(4 * MS);
+            drop(held);
+            if socket.write_all(&packet).is_err() {
+                return;
+            }
         }
-    });
-    address
+    })
 }
 
 #[test]

@@ -33,15 +33,8 @@ fn packet(number: u64) -> Vec<u8> {
 }
 
 fn open(behaviour: ServerBehaviour) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for peer in listener.incoming().map_while(Result::ok) {
-            // A client that gives up halfway is not an error here.
-            thread::spawn(move || drop(talk(peer, behaviour)));
-        }
-    });
-    address
+    // A client that gives up halfway is not an error here.
+    testkit::listen(move |peer| talk(peer, behaviour))
 }
 
 fn talk(mut peer: TcpStream, behaviour: ServerBehaviour) -> std::io::Result<()> {

@@ -7,11 +7,11 @@ use load::script::HttpOptions;
 use load::work::Think;
 use load::{Arrivals, FaultKind, Model, Plan, Report, TurnsPlan, Verdict};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{listen, listen_at};
 
 /// The server's behaviour at the `n`-th request (from 1) of a connection: the reply, and whether it
 /// closes the connection afterwards.
@@ -29,16 +29,11 @@ impl Web {
 
     /// The same, with a function that is called for each connection.
     fn open_noting(behaviour: ServerBehaviour, note: fn(&TcpStream)) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
         let requests = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&requests);
-        thread::spawn(move || {
-            while let Ok((socket, _)) = listener.accept() {
-                note(&socket);
-                let count = Arc::clone(&count);
-                thread::spawn(move || talk(socket, behaviour, &count));
-            }
+        let address = listen(move |socket| {
+            note(&socket);
+            talk(socket, behaviour, &count);
         });
         Self { address, requests }
     }
@@ -209,19 +204,6 @@ fn wrong_replies_are_errors_with_an_example() {
     check_wrong(long, FaultKind::UnaskedBytes, "unrequested");
 }
 
-/// A server that takes requests on each connection and answers by `talk`; its threads end with the
-/// process.
-fn listen(place: &str, talk: fn(TcpStream)) -> Option<SocketAddr> {
-    let listener = TcpListener::bind(place).ok()?;
-    let address = listener.local_addr().expect("it is bound");
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || talk(stream));
-        }
-    });
-    Some(address)
-}
-
 fn requests(target: &str) -> Plan {
     let target: load::Target = target.parse().expect("a target");
     let options = HttpOptions::get(&target.authority, vec![("/".to_owned(), 1)], 1);
@@ -242,7 +224,7 @@ fn a_reply_that_drips_is_a_timeout() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    let address = listen("127.0.0.1:0", drip).expect("a port");
+    let address = listen(drip);
     let mut plan = requests(&format!("http://{address}/"));
     plan.window = Window::Count(2);
     let (begin, report) = (Instant::now(), run(&plan));
@@ -253,12 +235,12 @@ fn a_reply_that_drips_is_a_timeout() {
 /// No reply is no time of zero, and all of the errors.
 #[test]
 fn without_a_reply_there_is_no_time() {
-    let address = listen("127.0.0.1:0", |_stream| {
+    let address = listen(|_stream| {
         loop {
             std::thread::park();
         }
     });
-    let mut plan = requests(&format!("http://{}/", address.expect("a port")));
+    let mut plan = requests(&format!("http://{}/", address));
     plan.window = Window::For(Duration::from_millis(200));
     plan.slo = Some("errors < 1%, mean < 1s, p50 < 1s".parse().expect("an objective"));
     let report = run(&plan);
@@ -283,7 +265,7 @@ fn the_next_address_of_a_name_is_tried() {
             let _ = stream.write_all(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n");
         }
     };
-    let Some(address) = listen("[::1]:0", answer) else {
+    let Ok(address) = listen_at((Ipv6Addr::LOCALHOST, 0), answer) else {
         println!("skipped: this machine has no IPv6");
         return;
     };
@@ -365,7 +347,7 @@ fn every_request_is_a_row_of_the_file() {
 /// Kinds that cannot be counted in bounded memory are refused before the run.
 #[test]
 fn too_many_kinds_are_refused() {
-    let address = listen("127.0.0.1:0", drop).expect("a port");
+    let address = listen(drop);
     let mut plan = requests(&format!("http://{address}/"));
     let paths = (0..40_000).map(|at| (format!("/{at}"), 1)).collect();
     plan.workload = Workload::Http(HttpOptions::get("a", paths, 1));

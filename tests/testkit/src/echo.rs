@@ -1,10 +1,9 @@
 //! An echo in this process, in the packets of a game server, for tests of the load generator.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 /// Bytes of a packet, and the first one: a length of 8, and the number of a login.
 const PACKET: usize = 10;
@@ -24,16 +23,9 @@ impl EchoServer {
     /// # Panics
     /// If no port is free.
     pub fn start() -> EchoServer {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
         let requests = Arc::<AtomicU64>::default();
         let count = Arc::clone(&requests);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let count = Arc::clone(&count);
-                thread::spawn(move || serve(client, &count));
-            }
-        });
+        let address = crate::listen(move |client| serve(client, &count));
         EchoServer { address, requests }
     }
 
