@@ -6,29 +6,13 @@
 //! ```
 //!
 //! A reply that frees a connection leads to the next batch in the same turn: one send per batch,
-//! mostly one receive, one clock read and no allocation. Script, arrival process and stop rule are
-//! called through `dyn` once per batch, which costs nanoseconds where the kernel takes
-//! microseconds.
+//! mostly one receive, one clock read and no allocation. Script and arrival process are called
+//! through `dyn` once per batch, which costs nanoseconds where the kernel takes microseconds.
 //!
 //! There is no state "connecting". The first batch is sent at once; until the server's kernel
 //! answers, the send blocks and waits for room like any other. A connection in an accept queue is
 //! therefore neither an error nor a special case: it is slow, and the times of its requests show
 //! it.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `drive.rs` | a phase: arrivals, alarms, ready sockets |
-//! | [`drive/next.rs`](self) | a connection's next step, by [`Work`] |
-//! | `drive/settings.rs` | the settings of a generator |
-//! | `drive/io.rs` | connect, send, receive, record, and their faults |
-//! | `drive/windows.rs` | topped-up windows, renewed connections, late echoes |
-//! | `drive/connect.rs` | connecting as a separate time; users that come and go |
-//! | `drive/state.rs` | the parts of a generator, by what changes together |
-//! | `drive/link.rs` | the state of one connection |
-//! | `drive/wire.rs` | its bytes, as they are or over TLS |
-//! | `drive/idle.rs` | connections that never send |
-//! | `drive/recorder.rs` | the timeline, and snapshots for observers |
-//! | `drive/delays.rs` | the generator's own delays |
 
 mod connect;
 mod delays;
@@ -50,7 +34,7 @@ pub use windows::StressCounts;
 use crate::Instant;
 use crate::faults::FaultKind;
 use crate::script::Script;
-use crate::stop::{Progress, Stop};
+use crate::stop::Stop;
 use crate::tally::{Tally, nanos};
 use crate::work::Pauses;
 use idle::Idle;
@@ -212,7 +196,7 @@ impl Driver {
     ///
     /// # Errors
     /// The epoll fails. Connection faults are counted instead.
-    pub fn phase(&mut self, stop: &dyn Stop) -> std::io::Result<()> {
+    pub fn phase(&mut self, stop: &Stop) -> std::io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let mut now = self.begin(stop, &mut events)?;
         let mut sweep = now + self.sweep_gap();
@@ -224,10 +208,11 @@ impl Driver {
                 self.snapshot(now);
             }
             self.note_failure(now);
-            if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
+            let is_over = || stop.is_over(now, self.run.asked, self.outstanding());
+            if arrived < ARRIVALS && (is_over() || self.is_given_up(now)) {
                 return Ok(());
             }
-            if stop.limit().is_some_and(|limit| now >= limit) {
+            if now >= stop.limit() {
                 self.leave_arrivals(stop, now);
                 return Ok(());
             }
@@ -277,9 +262,9 @@ impl Driver {
 
     /// Starts a phase: leaves connections that the server has closed since the last one, and makes
     /// or wakes the others.
-    fn begin(&mut self, stop: &dyn Stop, events: &mut Events) -> std::io::Result<Instant> {
+    fn begin(&mut self, stop: &Stop, events: &mut Events) -> std::io::Result<Instant> {
         let now = now();
-        (self.run.asked, self.run.done, self.run.answered) = (self.outstanding(), 0, now);
+        (self.run.asked, self.run.answered) = (self.outstanding(), now);
         if self.arrivals.started.is_none() {
             self.start_at(now);
         }
@@ -309,7 +294,7 @@ impl Driver {
     }
 
     /// Handles the arrivals due by now; returns how many there were.
-    fn admit(&mut self, stop: &dyn Stop, mut now: Instant) -> usize {
+    fn admit(&mut self, stop: &Stop, mut now: Instant) -> usize {
         for count in 0..ARRIVALS {
             let due = self.arrivals.arrive.due().filter(|&due| due <= now && stop.admits(due));
             let Some(due) = due else { return count };
@@ -329,14 +314,14 @@ impl Driver {
     }
 
     /// Notes how far the generator is behind the arrivals that it leaves out.
-    fn leave_arrivals(&mut self, stop: &dyn Stop, now: Instant) {
+    fn leave_arrivals(&mut self, stop: &Stop, now: Instant) {
         let due = self.arrivals.arrive.due().filter(|&due| stop.admits(due));
         let behind_ns = due.map_or(0, |due| nanos(due, now));
         self.counts.behind_ns = self.counts.behind_ns.max(behind_ns);
     }
 
     /// Handles connections whose alarm is due.
-    fn ring(&mut self, stop: &dyn Stop, now: Instant) {
+    fn ring(&mut self, stop: &Stop, now: Instant) {
         while let Some(&Reverse((moment, at))) = self.arrivals.alarms.peek() {
             if moment > now {
                 return;
@@ -351,14 +336,11 @@ impl Driver {
     }
 
     /// The time to sleep, and whether to spin because an arrival is near.
-    fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
+    fn sleep(&self, stop: &Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
         if !self.arrivals.scheduled && now < self.run.stirred + self.settings.linger {
             return (Duration::ZERO, true);
         }
-        let mut wake = sweep.min(now + WAIT_MAX);
-        if let Some(moment) = stop.wake() {
-            wake = wake.min(moment);
-        }
+        let mut wake = sweep.min(now + WAIT_MAX).min(stop.end);
         if let Some(&Reverse((moment, _))) = self.arrivals.alarms.peek() {
             wake = wake.min(moment);
         }
@@ -408,13 +390,8 @@ impl Driver {
         self.script.is_numbered() && self.run.outstanding > 0 && silent > self.settings.drain
     }
 
-    fn progress(&self, now: Instant) -> Progress {
-        let (asked, done, outstanding) = (self.run.asked, self.run.done, self.outstanding());
-        Progress { now, asked, done, outstanding }
-    }
-
     /// Handles one ready descriptor.
-    fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
+    fn turn(&mut self, ready: Ready, stop: &Stop) {
         if ready.key >= IDLE_KEY {
             let (buffer, sealed) = (&mut self.net.buffer, &mut self.net.sealed);
             self.net.idle.ready(ready.key, &self.net.epoll, buffer, sealed);

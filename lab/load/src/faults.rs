@@ -129,26 +129,6 @@ impl Faults {
 }
 
 impl FaultKind {
-    /// All of them.
-    pub const ALL: [Self; 16] = [
-        Self::Refused,
-        Self::Reset,
-        Self::ClosedEarly,
-        Self::Timeout,
-        Self::NoPorts,
-        Self::NoDescriptors,
-        Self::Certificate,
-        Self::Tls,
-        Self::Proxy,
-        Self::Socket,
-        Self::GoAway,
-        Self::Protocol,
-        Self::StreamReset,
-        Self::WrongReply,
-        Self::UnaskedBytes,
-        Self::Overlong,
-    ];
-
     /// The kind of a socket error.
     pub(crate) fn of(error: &io::Error) -> Self {
         if error.get_ref().is_some_and(|why| why.is::<NoTunnel>()) {

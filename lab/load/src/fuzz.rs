@@ -78,6 +78,7 @@ fn slices(rng: &mut Rng, at: &str) {
     assert_eq!(times, requests, "{at}");
     let most = slices.iter().map(|it| it.buckets.len()).max().unwrap_or(0);
     assert!(slices.len() <= SLICES_MAX && most <= BUCKETS_MAX, "{at}: {} {most}", slices.len());
+    assert!(window_ns < 1_000_000_000 || slices.len() >= SLICES_MAX / 2, "{at}: {}", slices.len());
     let mut end = 0.0;
     for slice in &slices {
         assert!((slice.at_ms - end).abs() < 1e-3, "{at}: {} after {end}", slice.at_ms);

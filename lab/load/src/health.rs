@@ -48,27 +48,6 @@ pub struct Health {
     pub ceiling_rps: Option<f64>,
 }
 
-/// The evidence for a verdict.
-#[derive(Clone, Debug)]
-pub struct Evidence<'a> {
-    /// Whether arrivals follow a schedule.
-    pub scheduled: bool,
-    /// Length of the window (ns).
-    pub window_ns: u64,
-    /// Threads.
-    pub threads: usize,
-    /// The share of the window in which the busiest thread was at work.
-    pub busy: f64,
-    /// Time during which threads were kept from running (ns), and the longest stall.
-    pub stalled_ns: (u64, u64),
-    /// How far the generator was behind its schedule when it gave up the last arrivals (ns).
-    pub behind_ns: u64,
-    /// From due to noticed.
-    pub tardiness: Quantiles,
-    /// From due to done.
-    pub response: &'a Quantiles,
-}
-
 /// The maximum fraction of the window during which threads may be stalled.
 const STALLED_MAX: f64 = 0.05;
 /// Above this a thread cannot keep a schedule for long.
@@ -86,21 +65,21 @@ const TARDY_MIN: u64 = 100_000;
 const TARDY_INVALID: (f64, u64) = (0.5, 1_000_000);
 
 impl Health {
-    /// Judges a run.
-    pub fn judge(evidence: &Evidence<'_>) -> Self {
-        let mut health = Self {
-            verdict: Verdict::Ok,
-            reasons: Vec::new(),
-            busy: evidence.busy,
-            stalled_ns: evidence.stalled_ns.0,
-            stall_ns_max: evidence.stalled_ns.1,
-            tardiness: evidence.tardiness.clone(),
-            ceiling_rps: None,
-        };
-        health.judge_stalls(evidence);
-        if evidence.behind_ns > 0 {
-            let seconds = evidence.behind_ns as f64 / 1e9;
-            health.note(
+    /// Judges a run whose evidence it has. Further: whether arrivals follow a schedule, the length
+    /// of the window in all threads together (ns), how far the generator was behind its schedule
+    /// when it gave up the last arrivals (ns), and the response times.
+    #[must_use]
+    pub fn judged(
+        mut self,
+        scheduled: bool,
+        window_ns: u64,
+        behind_ns: u64,
+        response: &Quantiles,
+    ) -> Self {
+        self.judge_stalls(window_ns);
+        if behind_ns > 0 {
+            let seconds = behind_ns as f64 / 1e9;
+            self.note(
                 Verdict::Invalid,
                 format!(
                     "the generator was {seconds:.1} s behind its schedule and left the last \
@@ -108,11 +87,11 @@ impl Health {
                 ),
             );
         }
-        if evidence.scheduled {
-            health.judge_tardiness(evidence);
+        if scheduled {
+            self.judge_tardiness(response);
         }
-        health.judge_speed(evidence);
-        health
+        self.judge_speed(scheduled);
+        self
     }
 
     fn note(&mut self, verdict: Verdict, reason: String) {
@@ -120,12 +99,10 @@ impl Health {
         self.reasons.push(reason);
     }
 
-    fn judge_stalls(&mut self, evidence: &Evidence<'_>) {
-        let window_ns = evidence.window_ns * evidence.threads as u64;
-        let share = evidence.stalled_ns.0 as f64 / window_ns.max(1) as f64;
+    fn judge_stalls(&mut self, window_ns: u64) {
+        let share = self.stalled_ns as f64 / window_ns.max(1) as f64;
         if share > STALLED_MAX {
-            let ms = |ns: u64| ns as f64 / 1e6;
-            let (sum, max) = (ms(evidence.stalled_ns.0), ms(evidence.stalled_ns.1));
+            let [sum, max] = [self.stalled_ns, self.stall_ns_max].map(|ns| ns as f64 / 1e6);
             self.note(
                 Verdict::Invalid,
                 format!(
@@ -136,11 +113,11 @@ impl Health {
         }
     }
 
-    fn judge_tardiness(&mut self, evidence: &Evidence<'_>) {
-        let (tardy, response) = (&evidence.tardiness, evidence.response);
+    fn judge_tardiness(&mut self, response: &Quantiles) {
+        let tardy = &self.tardiness;
         // With few arrivals the 99th percentile is luck; a stalled generator is still detected by
         // its stalls.
-        let p99 = tardy.p99_ns.unwrap_or(tardy.p90_ns);
+        let (p99, p999) = (tardy.p99_ns.unwrap_or(tardy.p90_ns), tardy.p999_ns);
         let response_p99 = response.p99_ns.unwrap_or(response.max_ns);
         let us = |ns: u64| ns as f64 / 1e3;
         if p99 >= TARDY_INVALID.1 && p99 as f64 > TARDY_INVALID.0 * response_p99 as f64 {
@@ -166,7 +143,7 @@ impl Health {
                 ),
             );
         }
-        if let (Some(p999), Some(_)) = (tardy.p999_ns, response.p99_ns)
+        if let (Some(p999), Some(_)) = (p999, response.p99_ns)
             && p999 as f64 > (TARDY_OF_P99 * response_p99 as f64).max(allowed)
         {
             self.note(
@@ -176,10 +153,10 @@ impl Health {
         }
     }
 
-    fn judge_speed(&mut self, evidence: &Evidence<'_>) {
-        let most = if evidence.scheduled { BUSY_MAX_SCHEDULED } else { BUSY_MAX_CLOSED };
-        if evidence.busy > most {
-            let percent = evidence.busy * 100.0;
+    fn judge_speed(&mut self, scheduled: bool) {
+        let most = if scheduled { BUSY_MAX_SCHEDULED } else { BUSY_MAX_CLOSED };
+        if self.busy > most {
+            let percent = self.busy * 100.0;
             self.note(
                 Verdict::GeneratorLimited,
                 format!("the generator was {percent:.0} % busy and may have been the limit"),
@@ -204,20 +181,13 @@ mod tests {
         }
     }
 
-    fn check(change: impl Fn(&mut Evidence<'_>), verdict: Verdict, part: &str) {
+    fn check(change: impl Fn(&mut Health, &mut bool), verdict: Verdict, part: &str) {
         let response = quantiles(500_000, 3_000_000, 9_000_000);
-        let mut evidence = Evidence {
-            behind_ns: 0,
-            scheduled: true,
-            window_ns: 1_000_000_000,
-            threads: 1,
-            busy: 0.3,
-            stalled_ns: (0, 0),
-            tardiness: quantiles(2_000, 15_000, 100_000),
-            response: &response,
-        };
-        change(&mut evidence);
-        let health = Health::judge(&evidence);
+        let tardiness = quantiles(2_000, 15_000, 100_000);
+        let (mut health, mut scheduled) =
+            (Health { busy: 0.3, tardiness, ..Health::default() }, true);
+        change(&mut health, &mut scheduled);
+        let health = health.judged(scheduled, 1_000_000_000, 0, &response);
         assert_eq!(health.verdict, verdict, "{health:?}");
         assert!(health.reasons.concat().contains(part), "{part:?} in {health:?}");
         assert_eq!(health.reasons.is_empty(), verdict == Verdict::Ok);
@@ -226,14 +196,18 @@ mod tests {
     #[test]
     fn gates() {
         let limited = Verdict::GeneratorLimited;
-        check(|_| {}, Verdict::Ok, "");
-        check(|it| it.busy = 0.85, limited, "85 % busy");
-        check(|it| (it.busy, it.scheduled) = (0.85, false), Verdict::Ok, "");
-        check(|it| it.tardiness = quantiles(2_000, 90_000, 90_000), Verdict::Ok, "");
-        check(|it| it.tardiness = quantiles(2_000, 130_000, 130_000), limited, "130 us late");
-        check(|it| it.tardiness = quantiles(2_000, 15_000, 400_000), limited, "p99.9 of 400 us");
-        check(|it| it.tardiness = quantiles(1, 1_600_000, 1), Verdict::Invalid, "1600 us late");
-        check(|it| it.stalled_ns = (60_000_000, 60_000_000), Verdict::Invalid, "60 ms at a time");
-        check(|it| it.stalled_ns = (40_000_000, 40_000_000), Verdict::Ok, "");
+        check(|_, _| {}, Verdict::Ok, "");
+        check(|it, _| it.busy = 0.85, limited, "85 % busy");
+        check(|it, scheduled| (it.busy, *scheduled) = (0.85, false), Verdict::Ok, "");
+        check(|it, _| it.tardiness = quantiles(2_000, 90_000, 90_000), Verdict::Ok, "");
+        check(|it, _| it.tardiness = quantiles(2_000, 130_000, 130_000), limited, "130 us late");
+        check(|it, _| it.tardiness = quantiles(2_000, 15_000, 400_000), limited, "p99.9 of 400 us");
+        check(|it, _| it.tardiness = quantiles(1, 1_600_000, 1), Verdict::Invalid, "1600 us late");
+        check(
+            |it, _| (it.stalled_ns, it.stall_ns_max) = (60_000_000, 60_000_000),
+            Verdict::Invalid,
+            "60 ms at a time",
+        );
+        check(|it, _| (it.stalled_ns, it.stall_ns_max) = (40_000_000, 40_000_000), Verdict::Ok, "");
     }
 }

@@ -1,8 +1,8 @@
 //! The load generator: sends requests over TCP or TLS, times every reply and checks every reply.
 //!
-//! Three axes, three traits, freely combined:
+//! Three axes, freely combined:
 //!
-//! | axis | trait | decides |
+//! | axis | type | decides |
 //! |---|---|---|
 //! | [`arrive`] | [`Arrive`] | when users or requests arrive |
 //! | [`script`] | [`Script`] | what is sent, and whether the reply is right |

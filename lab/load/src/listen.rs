@@ -1,16 +1,6 @@
 //! Receiving media: RTSP sessions whose packets are counted, ordered and timed instead of played,
 //! one or thousands of them in one thread.
 //!
-//! ```text
-//!   client     responses -> requests: the client side of RTSP
-//!   track      packets of one sender -> lost, duplicate, reordered, late (RFC 3550)
-//!   senders    all senders, and the receiver reports to them
-//!   sockets    ports of media and control
-//!   receiver   sessions and the report
-//!   receive    receivers of unrequested media
-//!   report     what to request, and what arrived
-//! ```
-//!
 //! Up to 64 sessions have a pair of ports each, more share these. A server may name its sender
 //! (SSRC) when it grants a transport, and packets are attributed by that; otherwise by the ports or
 //! the channel where they arrive, and by their payload type. So ten thousand receivers need ten
@@ -28,9 +18,8 @@ mod senders;
 mod sockets;
 mod track;
 
-pub use client::{Client, ClientEvent, Delivery};
 pub use receive::{ReceivePlan, receive};
 pub use receiver::listen;
 pub use report::{ListenPlan, MediaReport, Percentiles, TrackReport, Transport};
-pub use sockets::{PAIRS_MAX, Pair};
-pub use track::{Track, TrackCounts};
+pub use sockets::PAIRS_MAX;
+pub use track::TrackCounts;

@@ -52,7 +52,6 @@ pub(crate) struct RowQueue {
     phase: Phase,
 }
 
-/// The file with its thread.
 #[derive(Debug)]
 pub(crate) struct RowFile {
     path: PathBuf,

@@ -22,7 +22,7 @@ use crate::rows::RowFile;
 use crate::slo::Slo;
 use crate::snapshot::Board;
 use crate::stages::Stages;
-use crate::stop::{Most, Stop, Until};
+use crate::stop::{Most, Stop};
 use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
@@ -256,8 +256,7 @@ fn is_here(source: IpAddr) -> Result<(), Failure> {
     })
 }
 
-/// Runs one phase.
-pub(crate) fn phase(drive: &mut Driver, stop: &dyn Stop) -> Result<(), Failure> {
+pub(crate) fn phase(drive: &mut Driver, stop: &Stop) -> Result<(), Failure> {
     drive.phase(stop).map_err(|error| Failure::Machinery { doing: "waiting on the epoll", error })
 }
 
@@ -272,13 +271,13 @@ pub(crate) fn unix_ms() -> u64 {
 
 impl Window {
     /// The rule for a thread that has the `part`-th of `parts` shares.
-    fn rule(self, start: Instant, part: usize, parts: usize) -> Until {
+    fn rule(self, start: Instant, part: usize, parts: usize) -> Stop {
         match self {
-            Self::For(span) => Until { end: start + span, most: Most::Any },
-            Self::Count(count) => Until {
-                end: start + COUNT_PATIENCE,
-                most: Most::Count(share(count as usize, part, parts) as u64),
-            },
+            Self::For(span) => Stop::at(start + span, Most::Any),
+            Self::Count(count) => {
+                let most = Most::Count(share(count as usize, part, parts) as u64);
+                Stop::at(start + COUNT_PATIENCE, most)
+            }
         }
     }
 }

@@ -87,7 +87,9 @@ pub trait Script: Send {
     fn enter(&mut self, _at: usize) {}
 
     /// A connection is made at `at`; nothing is outstanding on it.
-    fn open(&mut self, at: usize);
+    fn open(&mut self, at: usize) {
+        self.close(at);
+    }
 
     /// Appends `count` requests to `out`.
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>);
@@ -166,21 +168,16 @@ pub trait Script: Send {
         BTreeMap::new()
     }
 
-    /// The counts of this script, so that another thread's script of the same kind can judge for
-    /// both.
-    fn totals(&self) -> Totals {
-        Totals::default()
+    /// The counts of this script, in an order that all scripts of a run agree on, so that another
+    /// thread's script can judge for both.
+    fn totals(&self) -> Vec<u64> {
+        Vec::new()
     }
 
     /// Judges the run as a whole, from the answer to [`Script::audit`] and the totals of the other
     /// threads.
-    fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check;
+    fn verdict(&self, reply: &[u8], others: &[Vec<u64>]) -> Check;
 }
-
-/// Sums that scripts of several threads add up before a verdict. Each script defines the order; all
-/// scripts of a run agree on it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals(pub Vec<u64>);
 
 impl<'a> ReplyLog<'a> {
     /// A log that distinguishes kinds if it is given `notes`.

@@ -200,26 +200,6 @@ mod tests {
     }
 
     #[test]
-    fn slices_tile_the_window() {
-        for ms in [1, 9, 10, 11, 639, 640, 641, 5_000, 100_000] {
-            let slices = ramp(ms).slices(ms * MS);
-            assert!(slices.len() <= SLICES_MAX, "{ms}: {}", slices.len());
-            assert!(ms < 640 || slices.len() >= SLICES_MAX / 2, "{ms}: {}", slices.len());
-            assert_eq!(sum(&slices), ms);
-            let mut end = 0.0;
-            for slice in &slices {
-                assert_eq!(slice.at_ms, end);
-                end += slice.for_ms;
-                let in_buckets: u64 = slice.buckets.iter().map(|&(_, count)| count).sum();
-                assert_eq!(in_buckets, slice.requests);
-                assert!(slice.buckets.len() <= BUCKETS_MAX);
-                assert_eq!(slice.max_ns, Some(end as u64 * MS));
-            }
-            assert_eq!(end, ms as f64);
-        }
-    }
-
-    #[test]
     fn a_stall_is_empty_slices() {
         let mut timeline = ramp(10);
         timeline.replied(at(150), 150, None);

@@ -47,7 +47,6 @@ pub struct Layers {
     tunnel: Option<Tunnel>,
 }
 
-/// One connection with its layers.
 #[derive(Debug)]
 pub(crate) struct LayeredLink {
     fd: OwnedFd,
@@ -332,7 +331,6 @@ impl ServerCertVerifier for Unchecked {
 }
 
 impl LayeredLink {
-    /// The socket.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }

@@ -15,7 +15,7 @@ use crate::drive::{Driver, Settings};
 use crate::parse::Usage;
 use crate::report::{TURNS_SCHEMA, TurnReport, TurnsReport};
 use crate::run::{self, Failure, Plan, Sums, now, phase};
-use crate::stop::{Most, Until};
+use crate::stop::{Most, Stop};
 use crate::tally::Tally;
 use crate::watch::Watch;
 use meter::{Cost, CounterSample};
@@ -179,10 +179,10 @@ impl<'a> Player<'a> {
         let settings = self.drive.settings();
         let start = now();
         self.drive.part(false);
-        phase(&mut self.drive, &Until { end: start + span, most: Most::Any })?;
+        phase(&mut self.drive, &Stop::at(start + span, Most::Any))?;
         // Where connections come and go anyway, closing idle ones lets the others be served.
         self.drive.part(settings.requests_per_connection.is_some());
-        phase(&mut self.drive, &Until { end: now() + settings.drain, most: Most::Drain })?;
+        phase(&mut self.drive, &Stop::at(now() + settings.drain, Most::Drain))?;
         let elapsed = now().since(start);
         match self.drive.outstanding() {
             0 => {
@@ -231,7 +231,6 @@ impl<'a> Player<'a> {
         Ok((is_known.then(|| cost.cpu_ns as f64 / tally.done as f64), tally.done))
     }
 
-    /// One measured window.
     fn window(&mut self, span: Duration) -> Result<(), Failure> {
         let before = self.watch.sample().map_err(Failure::Watch)?;
         let own_ns = sys::clock::thread_cpu_ns();

@@ -13,13 +13,11 @@ const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 /// The longest answer to the handshake (bytes).
 const ANSWER_MAX: usize = 16 << 10;
 
-/// One connection.
 #[derive(Clone, Debug)]
 pub(crate) struct WebSocket {
     kind: MessageKind,
     /// Frames, and before them the handshake, that were not sent.
     pub(crate) unsent: Vec<u8>,
-    /// The handshake is done.
     pub(crate) is_open: bool,
     /// The server has sent its last frame.
     pub(crate) is_over: bool,

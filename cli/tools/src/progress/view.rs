@@ -7,7 +7,7 @@ use load::Instant;
 use load::Plan;
 use load::drive::{Delays, StressCounts};
 use load::faults::Faults;
-use load::health::{Evidence, Health, Verdict};
+use load::health::{Health, Verdict};
 use load::run::Window;
 use load::snapshot::{Phase, Snapshot};
 use meter::Spectrum;
@@ -218,16 +218,15 @@ impl View {
             cpu_ns.saturating_sub(snapshot.delays.spun_ns) as f64 / window_ns.max(1) as f64
         };
         let busy = self.last.iter().zip(&self.sum.cpu_ns).map(share).fold(0.0, f64::max);
-        Health::judge(&Evidence {
-            behind_ns: 0,
-            scheduled: self.scheduled,
-            window_ns,
-            threads: self.last.len(),
+        let health = Health {
             busy,
-            stalled_ns: (delays.stalled_ns, delays.stall_ns_max),
+            stalled_ns: delays.stalled_ns,
+            stall_ns_max: delays.stall_ns_max,
             tardiness: self.sum.tardiness.quantiles(),
-            response: &self.sum.times.quantiles(),
-        })
+            ..Health::default()
+        };
+        let window_ns = window_ns * self.last.len() as u64;
+        health.judged(self.scheduled, window_ns, 0, &self.sum.times.quantiles())
     }
 
     /// The percentiles that enough values support, with their names.

@@ -20,7 +20,7 @@ use sys::socket;
 
 impl Driver {
     /// The server's kernel has answered a connection that is timed apart, or refused it.
-    pub(super) fn connected(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    pub(super) fn connected(&mut self, at: usize, stop: &Stop, now: Instant) {
         let link = &mut self.links[at];
         let State::Up(wire) = &link.state else { return };
         match socket::take_error(wire.fd()).unwrap_or_else(Some) {

@@ -6,7 +6,6 @@ use crate::faults::Faults;
 use std::io;
 use sys::epoll::{Epoll, Interest};
 
-/// The idle connections.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     list: Vec<Option<Wire>>,

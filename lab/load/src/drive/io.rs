@@ -98,7 +98,7 @@ impl Driver {
     }
 
     /// Receives what has arrived and continues with the connection.
-    pub(super) fn receive(&mut self, at: usize, stop: &dyn Stop) {
+    pub(super) fn receive(&mut self, at: usize, stop: &Stop) {
         loop {
             let State::Up(wire) = &mut self.links[at].state else { return };
             let received = wire.recv(&mut self.net.buffer, &mut self.net.sealed);
@@ -230,7 +230,6 @@ impl Driver {
         }
         debug_assert_eq!(left, 0, "a script answers only what was asked");
         let answered = u64::from(replies.done - left);
-        self.run.done += answered;
         self.counts.answered += answered;
         self.run.outstanding -= answered;
         self.record.tally.malformed += u64::from(replies.malformed);
@@ -295,7 +294,7 @@ impl Driver {
     }
 
     /// Handles the end of the server's side of a connection.
-    fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    fn ended(&mut self, at: usize, stop: &Stop, now: Instant) {
         self.count_end(at);
         if self.repeat_after_rest(at, now) {
             return;
@@ -335,7 +334,7 @@ impl Driver {
 
     /// Handles a reply that announces the end of its connection: unanswered requests are sent again
     /// on a new one, if repeating them is harmless.
-    fn move_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    fn move_on(&mut self, at: usize, stop: &Stop, now: Instant) {
         let owed = self.links[at].outstanding;
         if owed > 0 && self.script.is_numbered() {
             // The server is overloaded, or has lost its store: not again at once.

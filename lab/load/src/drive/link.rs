@@ -24,10 +24,7 @@ const REST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum State {
     /// No connection, and none will be made before `again`.
-    Down {
-        /// The moment.
-        again: Instant,
-    },
+    Down { again: Instant },
     /// A connection exists, or will exist once the server's kernel has answered.
     Up(Wire),
 }
@@ -42,8 +39,7 @@ pub(super) struct Run {
     is_late: bool,
 }
 
-/// One connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     pub(super) state: State,
     /// Unanswered requests, oldest first.
@@ -81,36 +77,15 @@ pub(super) struct Link {
     pub(super) sent: usize,
     /// Whether the epoll watches for room to send.
     pub(super) watching_room: bool,
+    /// The last pause before it was made again, doubled; zero after a reply.
     pause: Duration,
     /// Connections that failed so far; it chooses the next address.
     pub(super) failed: usize,
 }
 
-impl Default for Link {
+impl Default for State {
     fn default() -> Self {
-        Self {
-            state: State::Down { again: Instant::ZERO },
-            runs: VecDeque::new(),
-            outstanding: 0,
-            asked: 0,
-            due: Instant::ZERO,
-            rounds: 0,
-            listed: false,
-            alarm: None,
-            opened: Instant::ZERO,
-            dialled: None,
-            greetings: 0,
-            unlogged: false,
-            replied: Instant::ZERO,
-            moved: Instant::ZERO,
-            has_rested: false,
-            held: Vec::new(),
-            unsent: Vec::new(),
-            sent: 0,
-            watching_room: false,
-            pause: PAUSE_MIN,
-            failed: 0,
-        }
+        State::Down { again: Instant::ZERO }
     }
 }
 
@@ -137,8 +112,9 @@ impl Link {
 
     /// Postpones the next attempt, longer each time until a reply arrives.
     pub(super) fn back_off(&mut self, now: Instant) {
-        self.state = State::Down { again: now + self.pause };
-        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        let pause = self.pause.max(PAUSE_MIN);
+        self.state = State::Down { again: now + pause };
+        self.pause = (pause * 2).min(PAUSE_MAX);
         self.failed += 1;
     }
 
@@ -174,7 +150,7 @@ impl Link {
             self.runs.remove(at);
         }
         self.outstanding -= count;
-        self.pause = PAUSE_MIN;
+        self.pause = Duration::ZERO;
         Some((found, count))
     }
 

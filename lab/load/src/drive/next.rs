@@ -11,8 +11,7 @@ use crate::work::Work;
 use std::cmp::Reverse;
 
 impl Driver {
-    /// Handles an arrival that was due at `due`.
-    pub(super) fn arrival(&mut self, due: Instant, stop: &dyn Stop, now: Instant) {
+    pub(super) fn arrival(&mut self, due: Instant, stop: &Stop, now: Instant) {
         let held = self.run.outstanding as usize + self.arrivals.waiting.len();
         match self.arrivals.work {
             Work::Own { rounds, .. } => match self.vacancy() {
@@ -51,7 +50,7 @@ impl Driver {
         self.arrivals.free.pop_front().map(|at| at as usize)
     }
 
-    fn take_place(&mut self, at: usize, rounds: u64, due: Instant, stop: &dyn Stop, now: Instant) {
+    fn take_place(&mut self, at: usize, rounds: u64, due: Instant, stop: &Stop, now: Instant) {
         let link = &mut self.links[at];
         (link.rounds, link.due, link.asked) = (rounds, due, 0);
         self.script.enter(at);
@@ -89,7 +88,7 @@ impl Driver {
     }
 
     /// Takes a connection's next step: wait, send, close, or connect.
-    pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    pub(super) fn go_on(&mut self, at: usize, stop: &Stop, now: Instant) {
         match (self.arrivals.work, &self.links[at].state) {
             (_, &State::Down { again }) if self.links[at].outstanding > 0 => match again > now {
                 true => self.set_alarm(at, again),
@@ -100,7 +99,7 @@ impl Driver {
         }
     }
 
-    fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    fn go_on_own(&mut self, at: usize, stop: &Stop, now: Instant) {
         let link = &self.links[at];
         // An open window is topped up; all other work waits until no request is outstanding.
         let open =
@@ -157,7 +156,7 @@ impl Driver {
     }
 
     /// Sends a user's next batch.
-    fn ask(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
+    fn ask(&mut self, at: usize, stop: &Stop, now: Instant) {
         let room = stop.room(self.run.asked).min(self.left_on(at));
         let depth = self.arrivals.work.depth() - self.links[at].outstanding;
         let count = u64::from(depth).min(room) as u32;

@@ -76,8 +76,6 @@ pub(super) struct Course {
     pub stirred: Instant,
     /// Requests sent in this phase, plus those outstanding at its start.
     pub asked: u64,
-    /// Requests answered in this phase.
-    pub done: u64,
     /// Requests that are unanswered now.
     pub outstanding: u64,
     pub round: Round,
@@ -88,7 +86,6 @@ pub(super) struct Course {
     pub hold: Option<Arc<AtomicBool>>,
 }
 
-/// The records of a phase.
 #[derive(Default)]
 pub(super) struct Record {
     pub tally: Tally,

@@ -101,7 +101,7 @@ impl Driver {
     }
 
     /// Checks for late echoes, and renews the oldest connection when that is due.
-    pub(super) fn check_windows(&mut self, stop: &dyn Stop, now: Instant) {
+    pub(super) fn check_windows(&mut self, stop: &Stop, now: Instant) {
         if !self.settings.tops_up {
             return;
         }
@@ -133,7 +133,7 @@ impl Driver {
     }
 
     /// Closes the connection that has been up longest and reopens it at once.
-    fn renew(&mut self, stop: &dyn Stop, now: Instant) {
+    fn renew(&mut self, stop: &Stop, now: Instant) {
         let up = (0..self.links.len()).filter(|&at| self.links[at].is_up());
         let Some(at) = up.min_by_key(|&at| self.links[at].opened) else { return };
         let unanswered = u64::from(self.links[at].outstanding);

@@ -9,21 +9,10 @@
 use wire::rtsp::{self, Item, Lower, Response, Transport};
 use wire::sdp::Offer;
 
-/// The delivery of media.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// As datagrams to these ports for media and control.
-    Udp((u16, u16)),
-    /// Interleaved in the RTSP connection.
-    Tcp,
-    /// As datagrams to a multicast group that the server names.
-    Group,
-}
-
-/// The stage of the dialogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     /// Nothing was requested yet.
+    #[default]
     New,
     /// This many tracks are set up.
     Setting(usize),
@@ -32,11 +21,11 @@ enum Stage {
     Leaving,
 }
 
-/// One client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Client {
     url: String,
-    delivery: Delivery,
+    /// How it asks for its packets.
+    transport: Transport,
     from_s: f64,
     credentials: Option<Credentials>,
     stage: Stage,
@@ -64,14 +53,7 @@ struct Credentials {
 #[derive(Debug)]
 pub enum ClientEvent<'a> {
     /// A track is set up, with the transport of its packets.
-    SetUp {
-        /// The track.
-        track: &'a Offer,
-        /// Its index in the description.
-        index: usize,
-        /// The server's transport.
-        transport: Transport,
-    },
+    SetUp { track: &'a Offer, transport: Transport },
     /// Media follow from now on; the value of `RTP-Info`, if present.
     Playing(Option<&'a str>),
     /// An interleaved packet and its channel.
@@ -82,7 +64,12 @@ pub enum ClientEvent<'a> {
 
 impl Client {
     /// A client that will play `url` from `from_s` seconds on.
-    pub fn new(url: &str, delivery: Delivery, from_s: f64, login: Option<(&str, &str)>) -> Client {
+    pub fn new(
+        url: &str,
+        transport: Transport,
+        from_s: f64,
+        login: Option<(&str, &str)>,
+    ) -> Client {
         let credentials = login.map(|(user, password)| Credentials {
             user: user.to_owned(),
             password: password.to_owned(),
@@ -91,22 +78,15 @@ impl Client {
         });
         Client {
             url: url.to_owned(),
-            delivery,
+            transport,
             from_s,
             credentials,
-            stage: Stage::New,
-            sequence: 0,
-            asked: ("", String::new()),
-            challenged: false,
             base: url.to_owned(),
-            tracks: Vec::new(),
-            session: None,
             timeout_s: 60,
-            out: Vec::new(),
+            ..Client::default()
         }
     }
 
-    /// Takes the bytes to be sent.
     pub fn take_out(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.out)
     }
@@ -116,12 +96,10 @@ impl Client {
         self.ask("DESCRIBE", self.url.clone());
     }
 
-    /// The method of the last request.
     pub fn last_method(&self) -> &'static str {
         self.asked.0
     }
 
-    /// Whether media are playing.
     pub fn is_playing(&self) -> bool {
         self.stage == Stage::Playing
     }
@@ -131,14 +109,12 @@ impl Client {
         (self.timeout_s / 2).max(1)
     }
 
-    /// Sends a keep-alive request.
     pub fn keep_alive(&mut self) {
         if self.stage == Stage::Playing {
             self.ask("GET_PARAMETER", self.base.clone());
         }
     }
 
-    /// Ends the session.
     pub fn leave(&mut self) {
         if self.session.is_some() && self.stage != Stage::Leaving {
             self.stage = Stage::Leaving;
@@ -250,7 +226,7 @@ impl Client {
             let timeout = rest.split(';').find_map(|it| it.trim().strip_prefix("timeout="));
             self.timeout_s = timeout.and_then(|it| it.parse().ok()).unwrap_or(60);
         }
-        emit(ClientEvent::SetUp { track: &self.tracks[index], index, transport });
+        emit(ClientEvent::SetUp { track: &self.tracks[index], transport });
         self.stage = Stage::Setting(index + 1);
         Ok(())
     }
@@ -270,7 +246,6 @@ impl Client {
         }
     }
 
-    /// The URL of a track.
     fn absolute(&self, control: &str) -> String {
         match control {
             "" | "*" => self.base.clone(),
@@ -309,25 +284,11 @@ impl Client {
     }
 
     fn transport(&self) -> Transport {
-        let index = match self.stage {
-            Stage::Setting(index) => index as u8,
-            _ => 0,
-        };
-        match self.delivery {
-            Delivery::Udp(ports) => Transport {
-                lower: Some(Lower::Udp),
-                client_port: Some(ports),
-                ..Transport::default()
-            },
-            Delivery::Group => {
-                Transport { lower: Some(Lower::Udp), multicast: true, ..Transport::default() }
-            }
-            Delivery::Tcp => Transport {
-                lower: Some(Lower::Tcp),
-                interleaved: Some((2 * index, 2 * index + 1)),
-                ..Transport::default()
-            },
-        }
+        let Stage::Setting(index) = self.stage else { return self.transport.clone() };
+        let channel = 2 * index as u8;
+        let is_tcp = self.transport.lower == Some(Lower::Tcp);
+        let interleaved = is_tcp.then_some((channel, channel + 1));
+        Transport { interleaved, ..self.transport.clone() }
     }
 }
 
@@ -346,7 +307,9 @@ mod tests {
 
     #[test]
     fn a_client_asks_for_each_track_and_then_plays() {
-        let mut client = Client::new("rtsp://h/a", Delivery::Udp((5000, 5001)), 1.5, None);
+        let client_port = Some((5000, 5001));
+        let transport = Transport { lower: Some(Lower::Udp), client_port, ..Transport::default() };
+        let mut client = Client::new("rtsp://h/a", transport, 1.5, None);
         let mut events = Vec::new();
         let mut exchange = |client: &mut Client, bytes: Vec<u8>| {
             let mut emit = |event: ClientEvent<'_>| events.push(format!("{event:?}"));
@@ -376,7 +339,8 @@ mod tests {
 
     #[test]
     fn a_proof_is_given_once_and_a_refusal_is_told() {
-        let mut client = Client::new("rtsp://h/a", Delivery::Tcp, 0.0, Some(("u", "p")));
+        let transport = Transport { lower: Some(Lower::Tcp), ..Transport::default() };
+        let mut client = Client::new("rtsp://h/a", transport, 0.0, Some(("u", "p")));
         client.begin();
         client.take_out();
         let challenge = b"RTSP/1.0 401 Unauthorized\r\nCSeq: 1\r\n\
@@ -385,7 +349,7 @@ mod tests {
         let asked = String::from_utf8(client.take_out()).expect("text");
         assert!(asked.contains("Authorization: Digest username=\"u\""), "{asked}");
         let refused =
-            client.receive(challenge, &mut |_| {}).expect_err("the credentials was wrong");
+            client.receive(challenge, &mut |_| {}).expect_err("the credentials were wrong");
         assert_eq!(refused, "DESCRIBE: 401 Unauthorized");
         assert!(client.receive(b"HTTP/1.1 200 OK\r\n\r\n", &mut |_| {}).is_err());
     }

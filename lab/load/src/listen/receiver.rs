@@ -20,8 +20,9 @@ use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::socket;
 use sys::udp::{Mail, Udp};
+use wire::rtsp::{self, Lower};
 
-use super::client::{Client, ClientEvent, Delivery};
+use super::client::{Client, ClientEvent};
 use super::report::{ListenPlan, MediaReport, Percentiles, Transport};
 use super::senders::{Arrival, GROUPS, Sender, Senders};
 use super::sockets::{Pair, dropped, member, pairs, watch};
@@ -47,7 +48,7 @@ const KEY_GROUPS: u64 = 1 << 41;
 /// The interval of checks for due keep-alives and reports.
 const WORDS: Duration = Duration::from_millis(100);
 
-/// One session.
+#[derive(Default)]
 pub(super) struct Session {
     stream: Option<TcpStream>,
     is_connected: bool,
@@ -81,19 +82,7 @@ impl Session {
     }
 
     fn new(client: Client, server: IpAddr, receiver: u32) -> Session {
-        Session {
-            stream: None,
-            is_connected: false,
-            client,
-            inbox: Vec::new(),
-            outbox: Vec::new(),
-            began_ns: 0,
-            alive_ns: 0,
-            first_ns: None,
-            over: false,
-            receiver,
-            server: Some(server),
-        }
+        Session { client, receiver, server: Some(server), ..Session::default() }
     }
 }
 
@@ -127,15 +116,8 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     }
     let login = ask.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
     let listener = |index: u32| {
-        let (delivery, receiver) = match ask.lower {
-            Transport::Datagrams => {
-                let pair = index as usize % sockets.pairs.len();
-                (Delivery::Udp(sockets.pairs[pair].ports), pair as u32)
-            }
-            Transport::Connection => (Delivery::Tcp, index),
-            Transport::Group(_) => (Delivery::Group, GROUPS),
-        };
-        let client = Client::new(&ask.url, delivery, ask.from_s, login);
+        let (wanted, receiver) = sockets.wanted(ask.lower, index);
+        let client = Client::new(&ask.url, wanted, ask.from_s, login);
         Session::new(client, ask.address.ip(), receiver)
     };
     let mut state = Receiver::new((0..ask.sessions).map(listener).collect(), ask.sessions);
@@ -183,7 +165,6 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     Ok(state.finish((sys::clock::now_ns() - origin) as f64 / 1e9))
 }
 
-/// All sockets.
 struct Sockets {
     epoll: Epoll,
     pairs: Vec<Pair>,
@@ -191,6 +172,20 @@ struct Sockets {
 }
 
 impl Sockets {
+    /// The transport that session `index` asks for, and the receiver of its packets.
+    fn wanted(&self, lower: Transport, index: u32) -> (rtsp::Transport, u32) {
+        let udp = rtsp::Transport { lower: Some(Lower::Udp), ..Default::default() };
+        match lower {
+            Transport::Datagrams => {
+                let pair = index as usize % self.pairs.len();
+                let client_port = Some(self.pairs[pair].ports);
+                (rtsp::Transport { client_port, ..udp }, pair as u32)
+            }
+            Transport::Connection => (rtsp::Transport { lower: Some(Lower::Tcp), ..udp }, index),
+            Transport::Group(_) => (rtsp::Transport { multicast: true, ..udp }, GROUPS),
+        }
+    }
+
     /// The datagram socket with this key, and its receiver.
     fn socket(&self, key: u64) -> Option<(&Udp, u32)> {
         match key {
@@ -338,7 +333,7 @@ impl Receiver {
             &mut listeners[index];
         let at = |channel| Arrival { receiver: *receiver, channel: Some(channel), came_ns: now };
         let used = client.receive(inbox, &mut |event| match event {
-            ClientEvent::SetUp { track, transport, .. } => {
+            ClientEvent::SetUp { track, transport } => {
                 let group = transport.destination.as_ref().and_then(|it| it.parse().ok());
                 if let (true, Some(group), Some(ports)) =
                     (transport.multicast, group, transport.port)
@@ -357,10 +352,7 @@ impl Receiver {
                     control: control.map(|(host, (_, port))| SocketAddr::new(host, port)),
                     channels: transport.interleaved,
                     url: track.control.clone(),
-                    announced: None,
-                    first: None,
-                    bye: false,
-                    ended: false,
+                    ..Sender::default()
                 };
                 senders.expect(*receiver, transport.ssrc, sender);
             }
@@ -450,7 +442,7 @@ impl Receiver {
             match (sender.channels, sender.control, sender.session) {
                 (Some((_, channel)), _, Some(index)) => {
                     let outbox = &mut listeners[index].outbox;
-                    outbox.extend_from_slice(&wire::rtsp::frame(channel, bytes.len()));
+                    outbox.extend_from_slice(&rtsp::frame(channel, bytes.len()));
                     outbox.extend_from_slice(bytes);
                 }
                 // The next report replaces a lost one.

@@ -56,6 +56,7 @@ pub fn kept(senders: u32) -> usize {
 }
 
 /// A sender that was announced or has appeared.
+#[derive(Default)]
 pub struct Sender {
     /// Its statistics.
     pub track: Track,
@@ -89,14 +90,7 @@ impl Sender {
             track: Track::new(usual_clock(payload_type), kept),
             payload_type,
             payload: payload_type.to_string(),
-            session: None,
-            control: None,
-            channels: None,
-            url: String::new(),
-            announced: None,
-            first: None,
-            bye: false,
-            ended: false,
+            ..Sender::default()
         }
     }
 
@@ -112,7 +106,7 @@ impl Sender {
     }
 }
 
-/// All senders.
+#[derive(Default)]
 pub struct Senders {
     /// By receiver and SSRC: a group's packets arrive at each of its receivers.
     pub all: HashMap<SenderKey, Sender>,
@@ -132,14 +126,7 @@ pub struct Senders {
 impl Senders {
     /// No senders yet; this many are expected.
     pub fn new(expected: u32) -> Senders {
-        Senders {
-            all: HashMap::new(),
-            unnamed: HashMap::new(),
-            own: Vec::new(),
-            parted: Vec::new(),
-            kept: kept(expected),
-            is_leaving: false,
-        }
+        Senders { kept: kept(expected), ..Senders::default() }
     }
 
     /// Expects the sender of a session's track, by the SSRC that its server named, if it named one.
@@ -209,7 +196,7 @@ impl Senders {
             sender.first = Some(header.sequence);
         }
         sender.track.packet(&header, packet.payload.len(), from.came_ns);
-        if sender.track.packets() == 1 {
+        if sender.track.counted.packets == 1 {
             sender.compare(report);
         }
         Some(sender.session)

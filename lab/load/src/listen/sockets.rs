@@ -17,9 +17,6 @@ pub const PAIRS_MAX: u32 = 64;
 const TRIES: usize = 100;
 
 /// A socket at `address` with a large receive buffer.
-///
-/// # Errors
-/// As [`Udp::bind`].
 pub fn receiver(address: SocketAddr, reuse_port: bool) -> io::Result<Udp> {
     let options = UdpOptions { receive_buffer: Some(WAITING), reuse_port, ..UdpOptions::default() };
     let socket = Udp::bind(address, &options)?;
@@ -29,9 +26,6 @@ pub fn receiver(address: SocketAddr, reuse_port: bool) -> io::Result<Udp> {
 }
 
 /// A socket that joins a multicast group, shared with other members.
-///
-/// # Errors
-/// As [`Udp::bind`] and [`Udp::join`].
 pub fn member(group: SocketAddr, interface: Ipv4Addr) -> io::Result<Udp> {
     let socket = receiver(group, true)?;
     socket.join(group.ip(), interface)?;
@@ -40,11 +34,8 @@ pub fn member(group: SocketAddr, interface: Ipv4Addr) -> io::Result<Udp> {
 
 /// Sockets on an even port and the next one (RFC 3550 section 11).
 pub struct Pair {
-    /// Media.
     pub media: Udp,
-    /// Control.
     pub control: Udp,
-    /// Their ports.
     pub ports: (u16, u16),
 }
 
@@ -72,18 +63,12 @@ impl Pair {
     }
 }
 
-/// The number of pairs that this many sessions need.
-///
-/// # Errors
-/// As [`Pair::new`].
+/// The pairs that this many sessions need.
 pub fn pairs(server: IpAddr, sessions: u32) -> io::Result<Vec<Pair>> {
     (0..sessions.clamp(1, PAIRS_MAX)).map(|_| Pair::new(server)).collect()
 }
 
 /// Adds a media socket to the epoll and enables receive timestamps.
-///
-/// # Errors
-/// As [`Epoll::add`].
 pub fn watch(epoll: &Epoll, socket: &Udp, key: u64) -> io::Result<()> {
     Mail::ask_for_times(socket)?;
     epoll.add(socket, Interest::READ, key)

@@ -16,7 +16,7 @@ use wire::rtp::Header;
 const WINDOW: i64 = 1024;
 
 /// Packets of one sender.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Track {
     clock: u32,
     /// The first packet's sequence number and the highest since, including wraps.
@@ -34,10 +34,8 @@ pub struct Track {
     /// The least and the largest of all delays.
     extremes_ns: (i64, i64),
     jitter_ns: f64,
-    packets: u64,
-    bytes: u64,
-    duplicates: u64,
-    reordered: u64,
+    /// All but the loss and the jitter, which [`Track::counts`] fills in.
+    pub counted: TrackCounts,
     /// Packets expected and received at the last report.
     reported: (i64, u64),
     /// The sender's last report: the middle of its NTP time, and when it arrived.
@@ -67,31 +65,7 @@ impl Track {
     /// A sender whose timestamps count `clock` ticks a second. Of its packets' lateness `room`
     /// values are kept; beyond that every second one, every fourth, and so on.
     pub fn new(clock: u32, room: usize) -> Track {
-        Track {
-            clock: clock.max(1),
-            numbers: None,
-            seen: [0; WINDOW as usize / 64],
-            ticks: None,
-            transit_ns: 0,
-            delays_ns: Vec::new(),
-            stride: 1,
-            room: room.max(2),
-            first_transit_ns: 0,
-            extremes_ns: (0, 0),
-            jitter_ns: 0.0,
-            packets: 0,
-            bytes: 0,
-            duplicates: 0,
-            reordered: 0,
-            reported: (0, 0),
-            last_sender_report: None,
-            sent: 0,
-        }
-    }
-
-    /// Packets so far.
-    pub fn packets(&self) -> u64 {
-        self.packets
+        Track { clock: clock.max(1), stride: 1, room: room.max(2), ..Track::default() }
     }
 
     /// Sets the announced first number: packets before the first one that arrived are lost, or
@@ -115,13 +89,13 @@ impl Track {
     /// Records a packet with `bytes` of payload that arrived at `came_ns`, on any steady clock.
     pub fn packet(&mut self, header: &Header, bytes: usize, came_ns: u64) {
         let Some(number) = self.place(header.sequence) else {
-            self.duplicates += 1;
+            self.counted.duplicates += 1;
             return;
         };
         let is_late = self.numbers.is_some_and(|(_, highest)| number < highest);
-        self.reordered += u64::from(is_late);
-        self.packets += 1;
-        self.bytes += bytes as u64;
+        self.counted.reordered += u64::from(is_late);
+        self.counted.packets += 1;
+        self.counted.bytes += bytes as u64;
         self.time(header.timestamp, came_ns);
     }
 
@@ -179,7 +153,7 @@ impl Track {
     fn keep(&mut self, delay_ns: i64) {
         let (least, most) = self.extremes_ns;
         self.extremes_ns = (least.min(delay_ns), most.max(delay_ns));
-        if !self.packets.is_multiple_of(self.stride) {
+        if !self.counted.packets.is_multiple_of(self.stride) {
             return;
         }
         if self.delays_ns.len() == self.room {
@@ -195,20 +169,14 @@ impl Track {
 
     /// The counts so far.
     pub fn counts(&self) -> TrackCounts {
-        TrackCounts {
-            packets: self.packets,
-            bytes: self.bytes,
-            lost: self.lost(),
-            duplicates: self.duplicates,
-            reordered: self.reordered,
-            jitter_ms: self.jitter_ns / 1e6,
-        }
+        let jitter_ms = self.jitter_ns / 1e6;
+        TrackCounts { lost: self.lost(), jitter_ms, ..self.counted.clone() }
     }
 
     fn lost(&self) -> u64 {
         let numbered = self.expected().max(0).cast_unsigned();
         // The sender's count wraps at 2^32, beyond any session's length.
-        numbered.max(self.sent.into()).saturating_sub(self.packets)
+        numbered.max(self.sent.into()).saturating_sub(self.counted.packets)
     }
 
     /// Lateness of packets in nanoseconds, relative to the least late one: a receiver cannot know
@@ -228,7 +196,7 @@ impl Track {
     /// A receiver report about `of` from `from`, at `now` on the clock of [`Track::sender_report`].
     pub fn report(&mut self, from: u32, of: u32, now: u64) -> Option<rtcp::ReceptionReport> {
         let (_, highest) = self.numbers?;
-        let (expected, received) = (self.expected(), self.packets);
+        let (expected, received) = (self.expected(), self.counted.packets);
         let (expected_before, received_before) = self.reported;
         self.reported = (expected, received);
         let (fresh, came) = (expected - expected_before, (received - received_before) as i64);

@@ -4,25 +4,28 @@ use super::thread::RunThread;
 use super::{Plan, workload};
 use crate::censor;
 use crate::drive::{Counts, Delays};
-use crate::health::{Evidence, Health};
+use crate::health::Health;
 use crate::report::{self, Generator, Report};
-use crate::script::{Script, Totals};
+use crate::script::Script;
 use crate::tally::Tally;
 use crate::timeline::Slice;
 use meter::Histogram;
 
-/// Sums of all threads, or of all windows of a server that takes turns.
+/// Sums of a thread, of all threads, or of all windows of a server that takes turns.
 #[derive(Default)]
 pub(crate) struct Sums {
     pub(crate) warm: Tally,
     pub(crate) window: Tally,
     pub(crate) late: Tally,
+    /// Lower bounds for the times of measured requests that are unanswered.
     pub(crate) censored: Histogram,
+    /// All requests that are unanswered.
     pub(crate) unanswered: u64,
     pub(crate) counts: Counts,
     pub(crate) idle: (usize, u64),
     pub(crate) delays: Delays,
     pub(crate) cpu_ns: u64,
+    /// The fraction of the window during which the busiest thread was working.
     pub(crate) busy: f64,
     pub(crate) window_ns: u64,
 }
@@ -30,24 +33,23 @@ pub(crate) struct Sums {
 impl Sums {
     fn of(threads: &[RunThread]) -> Self {
         let mut sums = Self::default();
-        for thread in threads {
-            sums.warm.merge(&thread.warm);
-            sums.window.merge(&thread.window);
-            sums.late.merge(&thread.late);
-            sums.censored.merge(&thread.censored);
-            sums.unanswered += thread.unanswered;
-            sums.counts.merge(&thread.drive.counts);
-            sums.idle = (sums.idle.0 + thread.idle.0, sums.idle.1 + thread.idle.1);
-            sums.delays.merge(&thread.delays);
-            sums.cpu_ns += thread.cpu_ns;
-            sums.busy = sums.busy.max(thread.busy());
-            sums.window_ns = sums.window_ns.max(thread.window_ns);
+        for RunThread { drive, sums: own, .. } in threads {
+            sums.warm.merge(&own.warm);
+            sums.window.merge(&own.window);
+            sums.late.merge(&own.late);
+            sums.censored.merge(&own.censored);
+            sums.unanswered += own.unanswered;
+            sums.counts.merge(&drive.counts);
+            sums.idle = (sums.idle.0 + own.idle.0, sums.idle.1 + own.idle.1);
+            sums.delays.merge(&own.delays);
+            sums.cpu_ns += own.cpu_ns;
+            sums.busy = sums.busy.max(own.busy);
+            sums.window_ns = sums.window_ns.max(own.window_ns);
         }
         sums
     }
 }
 
-/// Merges the timelines of all threads.
 fn timeline(threads: &mut [RunThread], window_ns: u64) -> Vec<Slice> {
     let mut lines = threads.iter_mut().filter_map(|thread| thread.timeline.take());
     let Some(mut all) = lines.next() else { return Vec::new() };
@@ -85,7 +87,7 @@ impl Sums {
         self,
         plan: &Plan,
         script: &dyn Script,
-        totals: &[Totals],
+        totals: &[Vec<u64>],
         started_unix_ms: u64,
     ) -> (Report, Histogram) {
         let mut all = self.window.clone();
@@ -153,14 +155,14 @@ impl Sums {
 }
 
 fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {
-    Health::judge(&Evidence {
-        scheduled: plan.model.is_scheduled(),
-        window_ns: sums.window_ns,
-        threads: plan.threads,
+    let health = Health {
         busy: sums.busy,
-        stalled_ns: (sums.delays.stalled_ns, sums.delays.stall_ns_max),
-        behind_ns: sums.counts.behind_ns,
+        stalled_ns: sums.delays.stalled_ns,
+        stall_ns_max: sums.delays.stall_ns_max,
         tardiness: all.tardiness.quantiles(),
-        response: &all.response.quantiles(),
-    })
+        ..Health::default()
+    };
+    let window_ns = sums.window_ns * plan.threads as u64;
+    let response = all.response.quantiles();
+    health.judged(plan.model.is_scheduled(), window_ns, sums.counts.behind_ns, &response)
 }

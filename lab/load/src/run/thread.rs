@@ -8,21 +8,19 @@
 //! reads them itself only if it has no schedule to miss.
 
 use super::workload::Prepared;
-use super::{Failure, Plan, Window, now, phase, share};
+use super::{Failure, Plan, Sums, Window, now, phase, share};
 use crate::Instant;
 use crate::arrive::Arrive;
-use crate::drive::{Delays, Driver, Guests, Parts, Settings};
+use crate::drive::{Driver, Guests, Parts, Settings};
 use crate::model::Arrivals;
 use crate::parse::Usage;
 use crate::report::Server;
 use crate::snapshot::{Board, Phase};
 use crate::stages::{Presence, Staged};
-use crate::stop::{Interruptible, Most, Stop, Until};
-use crate::tally::Tally;
+use crate::stop::{Most, Stop};
 use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
-use meter::CounterSample;
-use meter::{Histogram, ProcError};
+use meter::{CounterSample, ProcError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -40,21 +38,11 @@ pub(super) struct RunThread {
     parts: usize,
     /// The server's counters, if this thread may take the time to read them.
     watch: Option<Watch>,
-    /// The board for snapshots.
     pub(super) board: Option<Board>,
     /// Ends the current phase.
     pub(super) stop: Option<Arc<AtomicBool>>,
-    pub(super) warm: Tally,
-    pub(super) window: Tally,
-    pub(super) late: Tally,
-    /// Lower bounds for the times of measured requests that are unanswered.
-    pub(super) censored: Histogram,
-    /// All requests that are unanswered.
-    pub(super) unanswered: u64,
-    pub(super) delays: Delays,
-    pub(super) cpu_ns: u64,
-    pub(super) window_ns: u64,
-    pub(super) idle: (usize, u64),
+    /// All but the counts of the driver.
+    pub(super) sums: Sums,
     pub(super) timeline: Option<Timeline>,
     pub(super) reading: Option<Reading>,
 }
@@ -112,15 +100,7 @@ impl RunThread {
             watch,
             board: None,
             stop: None,
-            warm: Tally::default(),
-            window: Tally::default(),
-            late: Tally::default(),
-            censored: Histogram::new(),
-            unanswered: 0,
-            delays: Delays::default(),
-            cpu_ns: 0,
-            window_ns: 0,
-            idle: (0, 0),
+            sums: Sums::default(),
             timeline: None,
             reading: None,
         })
@@ -137,52 +117,45 @@ impl RunThread {
         }
         let start = start + self.warmup;
         if !self.warmup.is_zero() {
-            self.phase(&Until { end: start, most: Most::Any })?;
+            self.phase(Stop::at(start, Most::Any))?;
         }
-        self.warm = self.drive.take_tally();
+        self.sums.warm = self.drive.take_tally();
         let before = self.watch.as_ref().map(Watch::sample).transpose().map_err(Failure::Watch)?;
         // Reading took a while; without a schedule the window begins after it.
         let start = if before.is_some() { now() } else { start };
         let own_ns = sys::clock::thread_cpu_ns();
         self.drive.measure_from(start);
         self.drive.enter(Phase::Window, start);
-        let rule = self.rule.rule(start, self.part, self.parts);
-        self.phase(&rule)?;
-        self.window_ns = now().since(start).as_nanos() as u64;
+        self.phase(self.rule.rule(start, self.part, self.parts))?;
+        let sums = &mut self.sums;
+        sums.window_ns = now().since(start).as_nanos() as u64;
         self.timeline = self.drive.take_timeline();
-        self.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
+        sums.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         let watch = self.watch.as_ref().zip(before);
         self.reading = watch.map(|(watch, before)| Reading::of(watch, &before));
         // The coordinator lives at least as long as this thread.
         let _ = over.send(());
-        self.delays = self.drive.counts.delays.clone();
-        self.window = self.drive.take_tally();
+        sums.delays = self.drive.counts.delays.clone();
+        let worked = sums.cpu_ns.saturating_sub(sums.delays.spun_ns);
+        sums.busy = worked as f64 / sums.window_ns.max(1) as f64;
+        sums.window = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
         self.drive.part(true);
         let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let stopped = stopped || self.drive.has_failed();
         let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
         let drain = self.drive.settings().drain.min(most);
-        phase(&mut self.drive, &Until { end: now() + drain, most: Most::Drain })?;
-        self.late = self.drive.take_tally();
+        phase(&mut self.drive, &Stop::at(now() + drain, Most::Drain))?;
+        sums.late = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
-        self.censored = self.drive.censored();
-        self.idle = self.drive.idle();
-        self.unanswered = self.drive.close();
+        sums.censored = self.drive.censored();
+        sums.idle = self.drive.idle();
+        sums.unanswered = self.drive.close();
         Ok(())
     }
 
-    fn phase(&mut self, rule: &dyn Stop) -> Result<(), Failure> {
-        match self.stop.clone() {
-            Some(stop) => phase(&mut self.drive, &Interruptible { stop: &stop, rule }),
-            None => phase(&mut self.drive, rule),
-        }
-    }
-
-    /// The fraction of the window during which the thread was working.
-    pub(super) fn busy(&self) -> f64 {
-        let worked = self.cpu_ns.saturating_sub(self.delays.spun_ns);
-        worked as f64 / self.window_ns.max(1) as f64
+    fn phase(&mut self, rule: Stop) -> Result<(), Failure> {
+        phase(&mut self.drive, &Stop { flag: self.stop.clone(), ..rule })
     }
 }
 

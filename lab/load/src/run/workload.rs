@@ -8,7 +8,7 @@ use crate::probe;
 use crate::report::Check;
 use crate::script::{
     Echo, FlowCounters, FlowScript, Flows, Http, Http2, HttpOptions, Line, LineOptions,
-    ReceiptFile, Receipts, SHOW, Script, Stock, StockOptions, Totals,
+    ReceiptFile, Receipts, SHOW, Script, Stock, StockOptions,
 };
 use crate::tls::Layers;
 use crate::work::{Think, Work};
@@ -187,7 +187,7 @@ const AUDIT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Sends the script's final request on a fresh connection and returns its verdict; `others` are the
 /// totals of further threads, for which `script` judges too.
-pub(super) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
+pub(super) fn audit(target: &Target, script: &dyn Script, others: &[Vec<u64>]) -> Check {
     if script.audit().is_empty() {
         return script.verdict(b"", others);
     }

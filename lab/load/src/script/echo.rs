@@ -5,7 +5,7 @@
 //! packet with the number 0x7fff_ffff_ffff_ffff when it accepts. Every byte of every packet is
 //! compared. The original stress client compared none, because it read the eight bytes as text.
 
-use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::faults::FaultKind;
 use crate::report::Check;
 
@@ -49,7 +49,6 @@ impl Echo {
     }
 }
 
-/// A packet as bytes.
 pub(crate) fn packet(number: u64) -> [u8; PACKET] {
     let mut bytes = [0; PACKET];
     bytes[..2].copy_from_slice(&LENGTH.to_le_bytes());
@@ -135,13 +134,13 @@ impl Script for Echo {
         vec!["echo".to_owned()]
     }
 
-    fn totals(&self) -> Totals {
-        Totals(vec![self.done, self.wrong, self.logins, self.opened])
+    fn totals(&self) -> Vec<u64> {
+        vec![self.done, self.wrong, self.logins, self.opened]
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let Totals(mine) = self.totals();
-        let sum = |at: usize| mine[at] + others.iter().map(|Totals(it)| it[at]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Vec<u64>]) -> Check {
+        let mine = self.totals();
+        let sum = |at: usize| mine[at] + others.iter().map(|it| it[at]).sum::<u64>();
         let [done, wrong, logins, opened] = [0, 1, 2, 3].map(sum);
         let right = done - wrong;
         Check {

@@ -20,7 +20,7 @@ pub use http2::{Http2, http2_request};
 pub use list::{har, urls};
 pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest, status_name};
 
-use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::arrive::unit;
 use crate::faults::FaultKind;
 use crate::parse::Usage;
@@ -95,7 +95,6 @@ struct Reply {
     announced: Option<u64>,
 }
 
-/// The contents of a head.
 struct Head {
     length: usize,
     status: u16,
@@ -318,10 +317,6 @@ impl Script for Http {
         self.sessions.extend((made..connections).map(session));
     }
 
-    fn open(&mut self, at: usize) {
-        self.close(at);
-    }
-
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
         self.sessions[at].owed += count;
         if let [only] = &self.requests[..] {
@@ -415,17 +410,17 @@ impl Script for Http {
         self.statuses.clone()
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> Vec<u64> {
         let wrong = self.wrong_by.iter().flat_map(|(&status, &count)| [status.into(), count]);
-        Totals([self.done, self.wrong].into_iter().chain(wrong).collect())
+        [self.done, self.wrong].into_iter().chain(wrong).collect()
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let sum = |at: usize| others.iter().map(|Totals(sums)| sums[at]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Vec<u64>]) -> Check {
+        let sum = |at: usize| others.iter().map(|sums| sums[at]).sum::<u64>();
         let (done, wrong) = (self.done + sum(0), self.wrong + sum(1));
         let wanted = self.options.wanted;
         let mut bad: BTreeMap<u64, u64> = BTreeMap::new();
-        for Totals(sums) in others.iter().chain([&self.totals()]) {
+        for sums in others.iter().chain([&self.totals()]) {
             for pair in sums[2..].as_chunks::<2>().0 {
                 *bad.entry(pair[0]).or_default() += pair[1];
             }

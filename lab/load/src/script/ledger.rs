@@ -12,7 +12,6 @@
 
 use super::listing::{HIGH, LOW, Listing};
 
-/// One stock.
 #[derive(Clone, Debug)]
 struct Stock {
     /// Id and a space: the beginning of its row.
@@ -128,7 +127,6 @@ impl Ledger {
         self.move_bound(order, if order.side == BUY { LOW } else { HIGH });
     }
 
-    /// The server acknowledged the order.
     pub(super) fn acknowledge(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
         stock.done[usize::from(order.side)] += u64::from(order.amount);

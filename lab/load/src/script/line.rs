@@ -4,7 +4,7 @@
 //! server; or the requests of a file in order, each connection beginning at another position. A
 //! reply is right if it begins with the expected prefix.
 
-use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::faults::FaultKind;
 use crate::report::Check;
 use memchr::memmem::Finder;
@@ -79,10 +79,6 @@ impl Script for Line {
         self.sessions.extend((made..connections).map(session));
     }
 
-    fn open(&mut self, at: usize) {
-        self.close(at);
-    }
-
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
         let session = &mut self.sessions[at];
         let requests = &self.options.requests;
@@ -128,12 +124,12 @@ impl Script for Line {
         vec!["line".to_owned()]
     }
 
-    fn totals(&self) -> Totals {
-        Totals(vec![self.wrong, self.done])
+    fn totals(&self) -> Vec<u64> {
+        vec![self.wrong, self.done]
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let sum = |place: usize| others.iter().map(|Totals(sums)| sums[place]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Vec<u64>]) -> Check {
+        let sum = |place: usize| others.iter().map(|sums| sums[place]).sum::<u64>();
         let (wrong, done) = (self.wrong + sum(0), self.done + sum(1));
         let prefix = shown(&self.options.prefix);
         Check {

@@ -6,7 +6,7 @@
 //! clients against each other and against the log. Books are not balanced: others may trade.
 
 use super::stock::{BUSY, KINDS, NOT_ENOUGH, SHOW, StockOptions, share, stream, traded};
-use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
 use crate::report::Check;
@@ -119,7 +119,6 @@ impl Receipts {
         Request::Order(Receipt { called, returned, stock, change, request, end })
     }
 
-    /// Writes the receipt of an order with its `end`.
     fn end(&mut self, order: Receipt, end: ReceiptEnd) {
         let (count, returned) = match end {
             ReceiptEnd::Placed(_) => (0, sys::clock::now_ns()),
@@ -260,12 +259,12 @@ impl Script for Receipts {
         KINDS.map(String::from).to_vec()
     }
 
-    fn totals(&self) -> Totals {
-        Totals(self.counts.to_vec())
+    fn totals(&self) -> Vec<u64> {
+        self.counts.to_vec()
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let sum = |at: usize| self.counts[at] + others.iter().map(|it| it.0[at]).sum::<u64>();
+    fn verdict(&self, _reply: &[u8], others: &[Vec<u64>]) -> Check {
+        let sum = |at: usize| self.counts[at] + others.iter().map(|it| it[at]).sum::<u64>();
         let [placed, refused, unknown, wrong] = [0, 1, 2, 3].map(sum);
         let failure = self.file.failure();
         Check {
@@ -312,7 +311,7 @@ mod tests {
         assert!(first.starts_with("buy 7 1 #") && first.ends_with(&second), "{first} {second}");
         it.ask(0, 1, &mut Vec::new());
         it.finish();
-        assert_eq!(it.totals().0[2], unanswered);
+        assert_eq!(it.totals()[2], unanswered);
         assert_eq!(it.verdict(b"", &[it.totals()]).ok, unanswered == 0);
     }
 

@@ -8,7 +8,7 @@
 //! connection 7 depend on the seed and not on the order of service.
 
 use super::ledger::{BUY, Ledger, Order, SELL};
-use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
 use crate::report::Check;
@@ -243,17 +243,17 @@ impl Script for Stock {
         Self::show_text(self.options.framing, reply).is_some()
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> Vec<u64> {
         let mut sums = self.ledger.totals();
         sums.insert(0, self.wrong);
-        Totals(sums)
+        sums
     }
 
-    fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check {
+    fn verdict(&self, reply: &[u8], others: &[Vec<u64>]) -> Check {
         let text = Self::show_text(self.options.framing, reply).unwrap_or_default();
         let text = if self.options.is_lenient { &tidied(text) } else { text };
         let (mut ledger, mut wrong) = (self.ledger.clone(), self.wrong);
-        for Totals(sums) in others {
+        for sums in others {
             let (theirs, sums) = sums.split_first().expect("made by `totals`");
             wrong += theirs;
             ledger.add(sums);
@@ -271,7 +271,6 @@ impl Script for Stock {
 }
 
 impl Request {
-    /// Its place in [`KINDS`].
     fn kind(self) -> u16 {
         match self {
             Request::Show(_) => 0,

@@ -17,12 +17,13 @@ pub(super) enum Chunk {
     /// Before the line with a size.
     Size,
     /// In the data.
-    Data { left: u64 },
+    Data {
+        left: u64,
+    },
     /// Before the newline after the data.
     End,
     /// In the lines after the last chunk.
     Trailer,
-    /// At the end.
     Done,
 }
 
@@ -30,7 +31,6 @@ pub(super) enum Chunk {
 const LINE_MAX: usize = 4096;
 
 impl Body {
-    /// An empty body.
     pub(super) fn empty() -> Self {
         Self::Sized { left: 0, seen: 0 }
     }

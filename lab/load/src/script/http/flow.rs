@@ -29,7 +29,7 @@ use crate::model::Model;
 use crate::parse::{Scheme, Target, Usage};
 use crate::report::Check;
 use crate::run::unix_ms;
-use crate::script::{Replies, ReplyLog, Script, Totals, shown, unasked};
+use crate::script::{Replies, ReplyLog, Script, shown, unasked};
 use crate::work::Think;
 use jar::Jar;
 use rand::SeedableRng;
@@ -68,7 +68,6 @@ pub struct Flows {
 struct Flow {
     /// The sum of the weights of this and the flows before it.
     weights: u64,
-    /// Its steps.
     kinds: Range<usize>,
     rows: Vec<Arc<[String]>>,
 }
@@ -115,7 +114,6 @@ pub struct FlowScript {
     wrong: Vec<u64>,
 }
 
-/// One user.
 struct User {
     values: Values,
     draws: Pcg64Mcg,
@@ -264,7 +262,6 @@ impl FlowScript {
         script
     }
 
-    /// Begins an iteration.
     fn begin(&mut self, at: usize) {
         let user = &mut self.users[at];
         user.flow = self.flows.draw(&mut user.draws);
@@ -412,10 +409,6 @@ impl Script for FlowScript {
         user.jar.clear();
     }
 
-    fn open(&mut self, at: usize) {
-        self.close(at);
-    }
-
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
         assert_eq!(count, 1, "a user of a flow has one request at a time");
         if self.users[at].is_fresh {
@@ -510,13 +503,13 @@ impl Script for FlowScript {
         self.statuses.clone()
     }
 
-    fn totals(&self) -> Totals {
-        Totals([self.done].into_iter().chain(self.wrong.iter().copied()).collect())
+    fn totals(&self) -> Vec<u64> {
+        [self.done].into_iter().chain(self.wrong.iter().copied()).collect()
     }
 
-    fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let Totals(mut sums) = self.totals();
-        for Totals(more) in others {
+    fn verdict(&self, _reply: &[u8], others: &[Vec<u64>]) -> Check {
+        let mut sums = self.totals();
+        for more in others {
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }
         let (done, wrong) = (sums[0], &sums[1..]);

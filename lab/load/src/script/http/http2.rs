@@ -31,7 +31,7 @@ use super::{HEAD_MAX, Http, HttpOptions, Reply};
 use crate::faults::FaultKind;
 use crate::parse::Usage;
 use crate::report::Check;
-use crate::script::{Replies, ReplyLog, Script, Totals, shown};
+use crate::script::{Replies, ReplyLog, Script, shown};
 
 /// Our window for a stream and for the connection (bytes).
 const ROOM: i64 = 1 << 30;
@@ -55,7 +55,6 @@ struct Request {
     is_head: bool,
 }
 
-/// One connection.
 #[derive(Default)]
 struct Talk {
     /// Requests with a stream, oldest first.
@@ -451,7 +450,6 @@ impl Stream {
     }
 }
 
-/// A frame for a message.
 fn named(frame: &Frame<'_>) -> String {
     match frame.kind {
         Some(kind) => format!("{kind:?} with {} B on stream {}", frame.payload.len(), frame.stream),
@@ -467,10 +465,6 @@ impl Script for Http2 {
     fn reserve(&mut self, connections: usize) {
         self.http.reserve(connections);
         self.links.resize_with(self.http.sessions.len(), Talk::new);
-    }
-
-    fn open(&mut self, at: usize) {
-        self.close(at);
     }
 
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
@@ -549,11 +543,11 @@ impl Script for Http2 {
         self.http.statuses()
     }
 
-    fn totals(&self) -> Totals {
+    fn totals(&self) -> Vec<u64> {
         self.http.totals()
     }
 
-    fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check {
+    fn verdict(&self, reply: &[u8], others: &[Vec<u64>]) -> Check {
         self.http.verdict(reply, others)
     }
 }

@@ -33,7 +33,6 @@ pub(super) struct Wanted {
 /// An expected value in JSON.
 #[derive(Debug)]
 pub(super) enum Member {
-    /// This value.
     Value(Value),
     /// A text, or a number with these digits.
     Text(Template),
@@ -184,7 +183,6 @@ fn regex<'a, D: Deserializer<'a>>(from: D) -> Result<Regex, D::Error> {
     RegexBuilder::new(&text).unicode(false).build().map_err(serde::de::Error::custom)
 }
 
-/// The body as JSON.
 pub(super) fn json(body: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(body)
         .map_err(|why| format!("expected JSON, found {} ({why})", shown(body)))

@@ -26,9 +26,7 @@ pub(super) enum Slot {
 /// The form that a value must have where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// As it is.
     Plain,
-    /// In a header field.
     Field,
     /// Within quotes in JSON.
     Json,
@@ -55,7 +53,6 @@ pub(super) struct Names {
     pub(super) taken: Vec<String>,
 }
 
-/// The values of one user.
 #[derive(Default)]
 pub(super) struct Values {
     pub(super) user: u64,

@@ -113,7 +113,7 @@ fn a_step_sends_what_earlier_replies_said() {
         "{asked}"
     );
     assert!(talk.1.is_empty() && talk.0.is_through(0) && talk.0.pause(0).is_none(), "{:?}", talk.1);
-    let Check { ok, detail, .. } = talk.0.verdict(b"", &[Totals(vec![2, 0, 1, 0])]);
+    let Check { ok, detail, .. } = talk.0.verdict(b"", &[vec![2, 0, 1, 0]]);
     assert_eq!((ok, &*detail), (false, "1 of 5 replies are not as expected: read 1"));
 }
 
