@@ -22,7 +22,6 @@ use lab::machine::Placement;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::sync::Barrier;
 
-/// Code of an exhibit.
 type Run = fn(&mut Stage<'_>, &Scope, &mut Results) -> Result<(), Fault>;
 
 const ALL: &[(&str, Run)] = &[

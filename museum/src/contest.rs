@@ -18,7 +18,6 @@ use std::time::Duration;
 /// The cost of an arm.
 pub const NS: &str = "ns";
 
-/// One measurement of an arm.
 type Run<'a> = Box<dyn FnMut() -> Result<Figures, Fault> + 'a>;
 
 /// Arms that are compared with each other.
@@ -32,7 +31,6 @@ pub struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A contest without arms.
     pub fn new(what: impl Into<String>, blocks: u32) -> Contest<'a> {
         Contest { what: what.into(), arms: Vec::new(), blocks }
     }

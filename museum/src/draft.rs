@@ -14,7 +14,6 @@ pub struct Draft {
     pub(crate) flawed: Part,
     /// The run without it.
     pub(crate) corrected: Part,
-    /// Both in one plot.
     pub(crate) together: Part,
     pub(crate) rooms: Vec<(String, Part)>,
     pub(crate) findings: Vec<Measured>,
@@ -27,13 +26,11 @@ pub struct Draft {
 pub(crate) struct Measured {
     pub name: String,
     pub value: f64,
-    /// The interval, if it is an estimate.
     pub range: Option<(f64, f64)>,
     /// Decided by the exhibit, where a bound cannot say it.
     pub came_out: Option<CameOut>,
 }
 
-/// The numbers of one section.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
     /// Columns after those of the text.

@@ -20,7 +20,6 @@ pub(crate) struct Plan {
     pub clients: bool,
     /// Names for its sizes, each an expression of those before it.
     pub sizes: toml::Table,
-    /// Its measurements, one after another.
     pub measure: Vec<Spec>,
     /// Further names, of what was measured.
     #[serde(deserialize_with = "named")]
@@ -36,7 +35,6 @@ pub(crate) struct Plan {
     pub names: Named<Value>,
     /// Lines, bars and marks.
     pub series: Vec<Drawing>,
-    /// The numbers of the expectations.
     #[serde(deserialize_with = "named")]
     pub findings: Named<Value>,
     /// Facts next to those of the text.
@@ -115,7 +113,6 @@ pub(crate) struct Rows {
     pub more: Option<String>,
 }
 
-/// Lines of a plot.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Drawing {
@@ -123,7 +120,6 @@ pub(crate) struct Drawing {
     /// A line for each.
     #[serde(default)]
     pub each: Loops,
-    /// Whether there is one.
     #[serde(default, rename = "if")]
     pub if_: Option<String>,
     pub name: String,

@@ -110,7 +110,6 @@ fn place(state: &State, named: &[Value]) -> [String; 2] {
     [at(0, "arm"), at(1, "point")]
 }
 
-/// Adds all functions over `results`.
 pub fn add(environment: &mut Environment<'static>, results: &Arc<Results>) {
     of_cells(environment, results);
     of_pairs(environment, results);
@@ -205,7 +204,6 @@ fn named(points: &[Value], at: usize) -> Value {
     points.get(at).cloned().unwrap_or(Value::from(()))
 }
 
-/// A verdict on costs, in a word.
 fn cost_word(decision: stats::Decision) -> &'static str {
     match decision {
         stats::Decision::Better => "cheaper",
@@ -284,7 +282,6 @@ fn best<K: PartialOrd>(list: &Value, rank: impl Fn(&Value) -> Option<K>) -> Valu
     best.map_or(Value::from(()), |it| it.1)
 }
 
-/// The number at a place of a row.
 fn cell(row: &Value, at: usize) -> Option<f64> {
     items(row).get(at).and_then(float)
 }

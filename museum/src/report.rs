@@ -13,7 +13,6 @@ use minijinja::value::{Value, ValueKind};
 use serde_json::json;
 use stats::{median, median_interval, words};
 
-/// The draft of an exhibit.
 pub fn draft(plan: &Plan, scope: &Scope) -> Result<Draft, Fault> {
     let scope = with_lets(plan, scope)?;
     let mut draft = Draft::default();

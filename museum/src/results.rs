@@ -14,7 +14,6 @@ pub const TWIN: &str = "(twin)";
 
 pub type Figures = BTreeMap<String, f64>;
 
-/// One arm at one point.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     arm: String,
@@ -26,7 +25,6 @@ pub struct Cell {
     pub notes: Vec<String>,
 }
 
-/// All cells of an exhibit.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     cells: Vec<Cell>,

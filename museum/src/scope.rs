@@ -24,7 +24,6 @@ const DOCUMENTS: &str = include_str!("../exhibits/documents.toml");
 /// `["arm, flags", "arms"]` for items that are lists.
 pub(crate) type Loops = Vec<[String; 2]>;
 
-/// Names, with their values.
 #[derive(Clone)]
 pub(crate) struct Scope {
     environment: Arc<Environment<'static>>,
@@ -70,7 +69,6 @@ impl Scope {
         Ok(())
     }
 
-    /// The value of an expression.
     pub fn eval(&self, expression: &str) -> Result<Value, Fault> {
         let failed = |why: Error| Fault::Text(format!("{why:#}: {expression}"));
         let compiled = self.environment.compile_expression(expression).map_err(failed)?;
@@ -86,7 +84,6 @@ impl Scope {
         condition.map_or(Ok(true), |it| Ok(self.eval(it)?.is_true()))
     }
 
-    /// Its number.
     pub fn number(&self, expression: &str) -> Result<f64, Fault> {
         let value = self.eval(expression)?;
         let no_number = || Fault::Text(format!("expected a number, found {value}: {expression}"));

@@ -253,12 +253,10 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The reasons for distrust so far.
     pub fn doubts(&self) -> Vec<String> {
         self.quiet.doubt().into_iter().chain(self.doubts.iter().cloned()).collect()
     }
 
-    /// When the run began.
     pub fn date(&self) -> &str {
         &self.date
     }

@@ -55,7 +55,6 @@ const SEALED: usize = 64 << 10;
 const WAIT_MAX: Duration = Duration::from_millis(10);
 /// The number of overdue arrivals handled before replies get their turn.
 const ARRIVALS: usize = 64;
-/// The number of events of one wait.
 const EVENTS: usize = 256;
 /// The number of descriptors that this process needs besides its connections, chosen generously.
 const SPARE_FILES: u64 = 64;
@@ -390,7 +389,6 @@ impl Driver {
         self.script.is_numbered() && self.run.outstanding > 0 && silent > self.settings.drain
     }
 
-    /// Handles one ready descriptor.
     fn turn(&mut self, ready: Ready, stop: &Stop) {
         if ready.key >= IDLE_KEY {
             let (buffer, sealed) = (&mut self.net.buffer, &mut self.net.sealed);

@@ -17,7 +17,6 @@ use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use stats::Rng;
 use wire::http2::{Kind, flag, put_field, put_frame, put_head, put_settings, put_status};
 
-/// The most requests of one conversation.
 const REQUESTS: u32 = 12;
 
 /// Fuzzes about `events` requests in short conversations, from `seed`.

@@ -31,7 +31,6 @@ const QUEUE: usize = 1 << 16;
 /// The pause of the writer when the queue is empty.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A request that has ended.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     span: Span,
@@ -76,7 +75,6 @@ impl RowQueue {
         self.phase = phase;
     }
 
-    /// A request was answered.
     pub(crate) fn replied(&self, note: Note, span: Span, fault: Option<FaultKind>) {
         let (kind, is_right) = (Some(note.kind), !note.wrong);
         self.put(Row { span, phase: self.phase, kind, status: note.status, fault, is_right });

@@ -36,7 +36,6 @@ const PROBES_MAX: usize = 30;
 const RATE_MIN: f64 = 1.0;
 /// The least share of arrivals that must be answered inside the window.
 const ANSWERED_MIN: f64 = 0.99;
-/// The largest share that may fail.
 const FAILED_MAX: f64 = 0.001;
 /// The probe that only finds where to begin.
 const CLOSED: &str = "closed";
@@ -143,7 +142,6 @@ struct Search<F, R> {
 }
 
 impl<F: FnMut(&Probe), R: FnMut(&Plan) -> Result<Report, Failure>> Search<F, R> {
-    /// The throughput of a closed loop.
     fn closed(&mut self) -> Result<f64, Failure> {
         let mut plan = self.plan.clone();
         let depth = plan.model.depth();

@@ -12,7 +12,6 @@ use crate::model::Arrivals;
 use crate::parse::Usage;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,8 @@ const LONGEST: f64 = 8_640_000.0;
 const HIGHEST: f64 = 1e9;
 
 /// The stages of a load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, derive_more::Display)]
+#[display("{text}")]
 pub struct Stages {
     /// As written.
     text: String,
@@ -66,12 +66,6 @@ impl FromStr for Stages {
             true => Err(bad(text)),
             false => Ok(stages),
         }
-    }
-}
-
-impl fmt::Display for Stages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 pub const SLICES_MAX: usize = 64;
 /// The most buckets of a slice in a report.
 pub const BUCKETS_MAX: usize = 40;
-/// The shortest slice (ns).
 const SLICE_NS: u64 = 10_000_000;
 /// Slices with fewer times than this have no 99th percentile.
 const P99_MIN: u64 = 100;
@@ -58,7 +57,6 @@ struct Strip {
 pub struct Timeline {
     start: Instant,
     slice_ns: u64,
-    /// The end of the last strip.
     end: Instant,
     /// Never empty; the last one is the current one.
     strips: Vec<Strip>,

@@ -52,7 +52,6 @@ pub(crate) struct LayeredLink {
     fd: OwnedFd,
     tls: Option<ClientConnection>,
     websocket: Option<WebSocket>,
-    /// The tunnel that TLS waits for.
     tunnel: Option<Tunnel>,
     /// When the kernel took the first bytes, because the server's had answered.
     connected: Option<Instant>,

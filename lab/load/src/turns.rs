@@ -65,7 +65,6 @@ struct Player<'a> {
     /// How long it was loaded before its first window; the drains do not count.
     warmed: Duration,
     tally: Tally,
-    /// The sum of all windows.
     cost: Cost,
     /// CPU time by the control group; absent without one.
     group_ns: Option<u64>,
@@ -73,7 +72,6 @@ struct Player<'a> {
     each_ns: Vec<Option<f64>>,
     elapsed_ns: u64,
     own_ns: u64,
-    /// The counters before the first window.
     before: Option<CounterSample>,
     started_unix_ms: u64,
 }

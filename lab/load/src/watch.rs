@@ -24,7 +24,6 @@ pub(crate) struct Reading {
     memory: Memory,
 }
 
-/// The counters of a watched server.
 #[derive(Debug)]
 pub(crate) struct Watch {
     watched: Watched,
@@ -32,7 +31,6 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Reaches the counters.
     pub(crate) fn open(watched: &Watched) -> Result<Self, ProcError> {
         let counters = CounterSource::open(watched.place.as_ref())?;
         Ok(Self { watched: watched.clone(), counters })

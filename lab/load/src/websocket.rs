@@ -25,7 +25,6 @@ pub(crate) struct WebSocket {
     head: Vec<u8>,
     /// The frame whose payload comes now, and how much of that is missing.
     frame: Option<(Opcode, u64)>,
-    /// The payload of a control frame.
     control: Vec<u8>,
     /// The mask of the last frame. It is to keep pages from choosing bytes on the wire, which no
     /// page does here, so a counter will do.

@@ -74,14 +74,12 @@ impl Pauses {
         Self { think, random: Pcg64Mcg::seed_from_u64(seed ^ 0x0074_6869_6e6b) }
     }
 
-    /// The next pause.
     pub(crate) fn draw(&mut self) -> Duration {
         self.think.draw(&mut self.random)
     }
 }
 
 impl Think {
-    /// The next pause.
     pub(crate) fn draw(self, random: &mut Pcg64Mcg) -> Duration {
         match self {
             Self::None => Duration::ZERO,

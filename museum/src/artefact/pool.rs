@@ -14,7 +14,6 @@ use std::sync::{Mutex, PoisonError};
 
 /// The guard word before and after each node's data.
 const GUARD: u64 = 0x1234_5678_9abc_def0;
-/// No node.
 const NONE: u32 = u32::MAX;
 
 /// A node with `W` words of data; its fields lie as they do in the original.
@@ -89,7 +88,6 @@ pub struct Ends {
 
 /// The lock of the free list.
 pub trait Gate {
-    /// A gate around `ends`.
     fn new(ends: Ends) -> Self;
     /// Runs `change` under the lock.
     fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T;
@@ -212,7 +210,6 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         &self.nodes.node(index).data
     }
 
-    /// Nodes in use.
     pub fn used(&self) -> u32 {
         self.gate.pass(|ends| ends.used)
     }

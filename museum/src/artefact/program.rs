@@ -13,7 +13,6 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The commands of an artefact.
 const KNOWN: &str = "heap BYTES LIVE COUNT, cold BYTES COUNT or echo SWITCHES PORT";
 
 /// Runs the artefact that `words` name, for a hidden command of the program.

@@ -36,7 +36,6 @@ pub fn price(direction: usize) -> f64 {
     if direction.is_multiple_of(2) { 1.0 } else { std::f64::consts::SQRT_2 }
 }
 
-/// The estimated distance to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimate {
     /// Columns and rows together: more than remains where diagonal steps are allowed.
@@ -46,7 +45,6 @@ pub enum Estimate {
 }
 
 impl Estimate {
-    /// From a cell to the goal.
     #[inline]
     pub fn of(self, from: Cell, to: Cell) -> f64 {
         let (dx, dy) = (f64::from(from.x.abs_diff(to.x)), f64::from(from.y.abs_diff(to.y)));
@@ -71,7 +69,6 @@ pub const NONE: Repairs = Repairs { estimate: Estimate::Manhattan, exact: false 
 /// Right, and as slow as before.
 pub const ALL: Repairs = Repairs { estimate: Estimate::Octile, exact: true };
 
-/// A path and its cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Turning points or cells, from start to goal; empty if there is no path.
@@ -89,7 +86,6 @@ impl Found {
         (!self.cells.is_empty()).then_some(length)
     }
 
-    /// Cell by cell.
     fn steps(&self) -> Vec<Cell> {
         let mut all: Vec<Cell> = self.cells.first().copied().into_iter().collect();
         for pair in self.cells.windows(2) {

@@ -13,7 +13,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The script of the swarm.
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);

@@ -28,13 +28,10 @@ impl<const W: usize> Object<W> {
     }
 }
 
-/// A source of objects.
 pub(crate) trait Source {
-    /// An object that was taken.
     type Held;
     /// Takes an object and writes its first word.
     fn take(&mut self) -> Self::Held;
-    /// Gives it back.
     fn give(&mut self, held: Self::Held);
 }
 

@@ -125,7 +125,6 @@ pub enum Rule {
     Absolute,
 }
 
-/// All of them, in the order of the page.
 const RULES: [Rule; 5] =
     [Rule::Nanosleep, Rule::Alternating, Rule::Select, Rule::Relative, Rule::Absolute];
 

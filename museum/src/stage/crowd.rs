@@ -45,7 +45,6 @@ pub struct Hold(pub Duration);
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrowdRun {
     pub clients: u32,
-    /// Clients that got a connection.
     pub connected: u32,
     /// From the first fork until the last of them was connected, seconds.
     pub connected_after_s: f64,
@@ -58,7 +57,6 @@ pub struct CrowdRun {
     pub elapsed_s: f64,
     /// Replies over that time.
     pub orders_per_s: f64,
-    /// Clients that could not finish.
     pub clients_failed: u32,
     /// The time for which the server was held, seconds.
     #[serde(default)]

@@ -16,7 +16,6 @@ use stats::words;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
     runs: u32,
-    /// Runs that were repeated.
     repeated: u32,
     /// Runs that count although a gate refused them.
     loud: u32,

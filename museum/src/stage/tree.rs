@@ -48,7 +48,6 @@ pub struct Watcher {
     thread: JoinHandle<Churn>,
 }
 
-/// Threads, each with its process.
 type Tree = HashSet<(u32, u32)>;
 
 impl Churn {
@@ -152,7 +151,6 @@ impl Switches {
         sum
     }
 
-    /// Both together.
     pub fn all(self) -> u64 {
         self.processes + self.threads
     }

@@ -28,7 +28,6 @@ const SLACK: Duration = Duration::from_secs(40);
 /// The interval between two readings of the clients' own context switches.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A server of an exhibit.
 #[derive(Clone, Debug)]
 pub struct Web {
     pub name: String,
@@ -42,11 +41,9 @@ pub struct Web {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Clients {
-    /// The path that they request.
     pub path: String,
     /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one.
     pub mix: Option<String>,
-    /// Clients that stay.
     pub clients: u32,
     /// Clients that come and go.
     pub guests: u32,
@@ -90,7 +87,6 @@ pub struct WebRun {
     pub conditions: Conditions,
 }
 
-/// Times inside the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
     pub count: u64,
@@ -114,7 +110,6 @@ pub struct ClientRun {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct First {
     pub at_ms: f64,
-    /// Requests answered before it.
     pub after_requests: u64,
     /// Clients that had come.
     pub users: u32,
@@ -139,7 +134,6 @@ impl Clients {
         }
     }
 
-    /// The clients' command line.
     fn command(&self, exe: &Path, address: &str) -> Vec<String> {
         let mut words = vec![exe.display().to_string(), "load".to_string()];
         words.push(format!("http://{address}{}", self.path));
@@ -193,7 +187,6 @@ impl WebRun {
 
 /// A running server, with the directory of its files.
 pub struct Up {
-    /// Its process and address.
     pub server: Server,
     pub dir: PathBuf,
     cost: CostWatch,

@@ -28,7 +28,6 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Starts a phase.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last = now;
     }
@@ -46,7 +45,6 @@ impl Delays {
         self.last = now;
     }
 
-    /// Ends a piece of work.
     pub(super) fn worked(&mut self, now: Instant) {
         let took = nanos(self.last, now);
         if took > OVERWORKED.as_nanos() as u64 {

@@ -38,7 +38,6 @@ impl Idle {
         !self.made
     }
 
-    /// The number of connections that are up.
     pub(super) fn up(&self) -> usize {
         self.list.iter().flatten().count()
     }
@@ -65,7 +64,6 @@ impl Idle {
         }
     }
 
-    /// Closes all connections.
     pub(super) fn close(&mut self) {
         self.list.clear();
     }

@@ -137,7 +137,6 @@ impl Driver {
         }
     }
 
-    /// Feeds received bytes to the script.
     fn feed_script(&mut self, at: usize, count: usize) -> Replies {
         self.record.tally.bytes_in += count as u64;
         let notes = self.is_noting().then_some(&mut self.record.notes);
@@ -241,7 +240,6 @@ impl Driver {
         }
     }
 
-    /// Whether each reply is noted.
     fn is_noting(&self) -> bool {
         self.settings.detailed || self.record.recorder.rows.is_some()
     }

@@ -35,7 +35,6 @@ pub(super) struct Run {
     pub(super) due: Instant,
     pub(super) sent: Instant,
     pub(super) left: u32,
-    /// The requests were counted as late.
     is_late: bool,
 }
 
@@ -54,7 +53,6 @@ pub(super) struct Link {
     pub(super) rounds: u64,
     /// Whether it is in the list of connections with room.
     pub(super) listed: bool,
-    /// The time of its alarm, if one is set.
     pub(super) alarm: Option<Instant>,
     /// The time when it was made.
     pub(super) opened: Instant,

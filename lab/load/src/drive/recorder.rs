@@ -58,7 +58,6 @@ impl Recorder {
         }
     }
 
-    /// Whether a snapshot is due.
     #[inline]
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.live.as_ref().is_some_and(|live| now >= live.next)

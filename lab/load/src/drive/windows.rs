@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// An echo that takes longer is late.
 pub(super) const ECHO_LATE: Duration = Duration::from_secs(1);
 /// If no login packet arrives on a connection for this long, it is missing.
 const LOGIN_LATE: Duration = Duration::from_secs(3);

@@ -49,7 +49,6 @@ struct Credentials {
     nonce: String,
 }
 
-/// An event that a client reports.
 #[derive(Debug)]
 pub enum ClientEvent<'a> {
     /// A track is set up, with the transport of its packets.

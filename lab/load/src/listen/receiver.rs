@@ -60,9 +60,7 @@ pub(super) struct Session {
     alive_ns: u64,
     first_ns: Option<u64>,
     over: bool,
-    /// Where its packets arrive.
     receiver: u32,
-    /// The server's address.
     server: Option<IpAddr>,
 }
 
@@ -86,7 +84,6 @@ impl Session {
     }
 }
 
-/// All sessions and their senders.
 pub(super) struct Receiver {
     listeners: Vec<Session>,
     pub(super) senders: Senders,
@@ -235,7 +232,6 @@ impl Receiver {
         }
     }
 
-    /// Joins the groups that were granted.
     fn join(&mut self, interface: Ipv4Addr, sockets: &mut Sockets) -> io::Result<()> {
         for (group, (media, control)) in std::mem::take(&mut self.joining) {
             for port in [media, control] {

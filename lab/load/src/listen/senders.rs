@@ -36,17 +36,13 @@ const KEPT: (usize, usize) = (1 << 11, 1 << 20);
 /// The receiver and the sender's SSRC. Senders that relay one source have one SSRC, so a receiver
 /// is what tells sessions apart: a pair of ports, a group, or a session's own connection.
 pub type SenderKey = (u32, u32);
-/// The receiver of all groups.
 pub const GROUPS: u32 = u32::MAX;
 
-/// How a packet arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its receiver.
     pub receiver: u32,
     /// The channel in the connection, if it is not a datagram.
     pub channel: Option<u8>,
-    /// When, in nanoseconds.
     pub came_ns: u64,
 }
 
@@ -58,11 +54,8 @@ pub fn kept(senders: u32) -> usize {
 /// A sender that was announced or has appeared.
 #[derive(Default)]
 pub struct Sender {
-    /// Its statistics.
     pub track: Track,
-    /// Its payload type.
     pub payload_type: u8,
-    /// Its payload, described.
     pub payload: String,
     /// Its session; none for unrequested media.
     pub session: Option<usize>,
@@ -77,14 +70,12 @@ pub struct Sender {
     pub announced: Option<u16>,
     /// The number of the first packet, which may arrive before its announcement.
     pub first: Option<u16>,
-    /// It has sent BYE.
     pub bye: bool,
     /// The BYE came before the session was torn down.
     pub ended: bool,
 }
 
 impl Sender {
-    /// A sender of unrequested media.
     fn unasked(payload_type: u8, kept: usize) -> Sender {
         Sender {
             track: Track::new(usual_clock(payload_type), kept),
@@ -113,7 +104,6 @@ pub struct Senders {
     /// Those whose SSRC no answer named (RFC 2326 section 12.39 leaves that to the server), by
     /// receiver: the first packet names it.
     unnamed: HashMap<u32, Vec<Sender>>,
-    /// The senders of each session.
     own: Vec<Vec<SenderKey>>,
     /// Sessions with a sender that has sent BYE since the last check.
     pub parted: Vec<usize>,
@@ -124,7 +114,6 @@ pub struct Senders {
 }
 
 impl Senders {
-    /// No senders yet; this many are expected.
     pub fn new(expected: u32) -> Senders {
         Senders { kept: kept(expected), ..Senders::default() }
     }
@@ -202,7 +191,6 @@ impl Senders {
         Some(sender.session)
     }
 
-    /// Processes a control packet.
     pub fn control(&mut self, report: &mut MediaReport, bytes: &[u8], from: Arrival) {
         let Arrival { receiver, came_ns: now, .. } = from;
         rtcp::read(bytes, |word| match word {

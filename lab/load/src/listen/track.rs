@@ -15,7 +15,6 @@ use wire::rtp::Header;
 /// The distance in sequence numbers up to which a duplicate can be told from a late packet.
 const WINDOW: i64 = 1024;
 
-/// Packets of one sender.
 #[derive(Debug, Default)]
 pub struct Track {
     clock: u32,
@@ -167,7 +166,6 @@ impl Track {
         self.delays_ns.push(delay_ns);
     }
 
-    /// The counts so far.
     pub fn counts(&self) -> TrackCounts {
         let jitter_ms = self.jitter_ns / 1e6;
         TrackCounts { lost: self.lost(), jitter_ms, ..self.counted.clone() }

@@ -9,7 +9,6 @@
 
 use super::Usage;
 use crate::tls::TlsOptions;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -51,7 +50,8 @@ pub struct Proxy {
 }
 
 /// A server to load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{text}")]
 pub struct Target {
     /// The target as written.
     pub text: String,
@@ -346,12 +346,6 @@ fn addresses(place: &str, port: Option<u16>) -> Result<Vec<SocketAddr>, Usage> {
     match port.filter(|_| !has_port) {
         Some(port) => resolved(&format!("{place}:{port}")),
         None => resolved(place),
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 

@@ -19,7 +19,6 @@ pub(crate) struct Sums {
     pub(crate) late: Tally,
     /// Lower bounds for the times of measured requests that are unanswered.
     pub(crate) censored: Histogram,
-    /// All requests that are unanswered.
     pub(crate) unanswered: u64,
     pub(crate) counts: Counts,
     pub(crate) idle: (usize, u64),
@@ -57,7 +56,6 @@ fn timeline(threads: &mut [RunThread], window_ns: u64) -> Vec<Slice> {
     all.slices(window_ns)
 }
 
-/// The throughput of the window.
 fn per_second(count: u64, window_ns: u64) -> f64 {
     count as f64 * 1e9 / window_ns.max(1) as f64
 }

@@ -13,7 +13,6 @@ use crate::report::Check;
 pub(crate) const PACKET: usize = 10;
 /// The payload's length, as it precedes each payload.
 const LENGTH: u16 = 8;
-/// The number of the login packet.
 pub(crate) const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
 /// The last number before the count restarts.
 const LAST: u64 = 0x1000;
@@ -56,7 +55,6 @@ pub(crate) fn packet(number: u64) -> [u8; PACKET] {
     bytes
 }
 
-/// The number following `number`.
 fn after(number: u64) -> u64 {
     if number == LAST { 0 } else { number + 1 }
 }

@@ -32,13 +32,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The longest head that is read (bytes).
 const HEAD_MAX: usize = 64 << 10;
-/// The most header fields that a head may have.
 const FIELDS_MAX: usize = 128;
 
 /// The script.
 pub struct Http {
     options: HttpOptions,
-    /// The requests, rendered.
     requests: Vec<Vec<u8>>,
     /// Method and path of each.
     names: Vec<(String, String)>,
@@ -51,7 +49,6 @@ pub struct Http {
     done: u64,
     wrong: u64,
     statuses: BTreeMap<u16, u64>,
-    /// Wrong replies by status.
     wrong_by: BTreeMap<u16, u64>,
 }
 
@@ -60,7 +57,6 @@ pub struct Http {
 struct Memo {
     head: Vec<u8>,
     status: u16,
-    /// Length of the body after it.
     length: u64,
 }
 

@@ -70,7 +70,6 @@ pub(super) struct Ledger {
     pub(super) alone: bool,
     /// Other clients trade, whose orders are not in this ledger.
     pub(super) shared: bool,
-    /// The listing that is watched.
     listing: Option<Listing>,
     /// The number of listings that were watched, and of those that mixed two states.
     listings: [u64; 2],
@@ -105,12 +104,10 @@ impl Ledger {
         Ok(Self { stocks, tails, refused: 0, alone: false, shared: false, listing, listings })
     }
 
-    /// The number of stocks.
     pub(super) fn len(&self) -> usize {
         self.stocks.len()
     }
 
-    /// The index of the stock with this id.
     pub(super) fn place(&self, id: &str) -> Option<u32> {
         let wanted = id.as_bytes();
         let found =

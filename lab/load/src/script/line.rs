@@ -41,7 +41,6 @@ struct Session {
     scanned: usize,
     /// Terminators of the reply at the front found so far.
     seen: u32,
-    /// The index of the next request.
     next: usize,
 }
 

@@ -34,7 +34,6 @@ pub struct Receipts {
     /// Ids of the stocks to trade.
     traded: Vec<u32>,
     sessions: Vec<Session>,
-    /// The number of the last order.
     last: u64,
     /// Orders that were placed, refused, without an answer, and wrong replies.
     counts: [u64; 4],

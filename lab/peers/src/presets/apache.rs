@@ -17,7 +17,6 @@ const FOLDERS: [&str; 4] = [
     "/etc/httpd/modules",
     "/usr/libexec/apache2",
 ];
-/// Names of the program.
 const PROGRAMS: [&str; 2] = ["apache2", "httpd"];
 /// Deviations from Apache's defaults, and its spare processes or threads.
 const DEFAULTS: &str = include_str!("apache.conf");

@@ -15,7 +15,6 @@ const JAVA_MIN: u32 = 21;
 
 /// Where a server of ours listens.
 const HOST: [&str; 2] = ["--host", "{host}"];
-/// The target of a market.
 const STOCK: &str = "stock://{address}";
 
 /// The market, or the echo of a game server's library, on tokio: single-threaded or multi-threaded.
@@ -142,7 +141,6 @@ fn built(
     }
 }
 
-/// Checks that a tool is installed.
 fn tool(name: &str) -> Result<()> {
     match which::which(name).is_ok() {
         true => Ok(()),

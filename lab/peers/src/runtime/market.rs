@@ -25,7 +25,6 @@ struct Stock {
     price: i64,
 }
 
-/// The book.
 #[derive(Default)]
 pub(super) struct Market {
     stocks: Mutex<Vec<Stock>>,

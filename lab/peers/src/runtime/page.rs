@@ -9,7 +9,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use tokio::net::TcpStream;
 
-/// One client.
 pub(super) async fn client(peer: TcpStream, body: Bytes) -> hyper::Result<()> {
     let answer = service_fn(move |request| {
         let reply = reply(&request, &body);

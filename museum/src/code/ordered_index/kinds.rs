@@ -17,7 +17,6 @@ pub(super) const HASHED: &str = "hash table";
 pub(super) trait Map {
     /// Makes it empty; storage is kept where it keeps any.
     fn clear(&mut self);
-    /// Puts a new key in.
     fn insert(&mut self, key: u64);
     fn find(&self, key: u64) -> bool;
     /// Removes a key; returns whether it was there.
@@ -32,7 +31,6 @@ pub(super) trait Map {
     }
 }
 
-/// A structure with its name.
 pub(super) type Kind = (&'static str, Box<dyn Map>);
 
 /// The structures of the published run, the red-black tree first.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// The way in which it waits.
     pub rule: Rule,
     pub packets: u32,
     /// The wait between two of them.

@@ -182,7 +182,6 @@ impl Flows {
         Err(Usage(why.to_owned()))
     }
 
-    /// Draws a flow by weight.
     fn draw(&self, draws: &mut Pcg64Mcg) -> usize {
         let total = self.list.last().map_or(0, |flow| flow.weights);
         let draw = unit(draws) * total as f64;

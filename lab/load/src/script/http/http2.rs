@@ -48,7 +48,6 @@ pub struct Http2 {
     links: Vec<Talk>,
 }
 
-/// A request, encoded.
 struct Request {
     block: Vec<u8>,
     body: Vec<u8>,
@@ -62,7 +61,6 @@ struct Talk {
     /// Requests that wait for a stream, by number.
     queued: VecDeque<u16>,
     next: u32,
-    /// The most streams at once.
     limit: usize,
     /// Bytes of bodies that the server takes: on the connection, and on a new stream.
     window: i64,
@@ -297,7 +295,6 @@ impl Talk {
         }
     }
 
-    /// The place of an open stream.
     fn place(&self, id: u32) -> Option<usize> {
         self.streams.binary_search_by_key(&id, |stream| stream.id).ok()
     }

@@ -134,12 +134,10 @@ impl HttpOptions {
         self.wanted.status = self.wanted.status.or(Some(0));
     }
 
-    /// The method of each request.
     pub(crate) fn methods(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(|request| request.method.as_deref().unwrap_or(&self.method))
     }
 
-    /// The bytes of each request.
     pub(super) fn render(&self) -> Result<Vec<Vec<u8>>, Usage> {
         let count = self.requests.len();
         if !(1..=REQUESTS_MAX).contains(&count) {
@@ -209,7 +207,6 @@ fn is_token(byte: u8) -> bool {
 }
 
 impl Expectation {
-    /// Whether a reply may have this status.
     pub(super) fn is_status(self, status: u16) -> bool {
         self.status.map_or((200..400).contains(&status), |wanted| wanted == status)
     }
@@ -223,7 +220,6 @@ impl Expectation {
         self.check_length(length)
     }
 
-    /// Judges the length alone.
     pub(super) fn check_length(self, length: u64) -> Result<(), String> {
         match self.length {
             Some(wanted) if wanted != length => {

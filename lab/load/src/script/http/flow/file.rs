@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
-/// The most weight of a flow.
 const WEIGHT_MAX: u32 = 1_000_000;
 
 #[derive(Deserialize)]
@@ -116,7 +115,6 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// An error at a name in the file.
     fn at(&self, name: &Spanned<String>, why: &str) -> Usage {
         let line = 1 + self.text[..name.span().start].matches('\n').count();
         Usage(format!("line {line}, `{}`: {why}", name.get_ref()))
@@ -234,12 +232,10 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a list has a field of this name.
 fn is_given(list: &[(String, String)], name: &str) -> bool {
     list.iter().any(|field| field.0.eq_ignore_ascii_case(name))
 }
 
-/// The body of a step, and its type.
 fn body(
     spec: &StepSpec,
     names: &Names,

@@ -68,7 +68,6 @@ pub fn flow_of(requests: &[WebRequest]) -> String {
     text
 }
 
-/// A text without variables.
 fn literal(text: &str) -> String {
     quoted(&text.replace("${", "$${"))
 }

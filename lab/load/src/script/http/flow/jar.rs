@@ -9,7 +9,6 @@
 const COOKIES_MAX: usize = 64;
 const COOKIE_MAX: usize = 4096;
 
-/// The cookies of one user.
 #[derive(Debug, Default)]
 pub(super) struct Jar(Vec<Cookie>);
 

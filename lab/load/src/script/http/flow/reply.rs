@@ -126,7 +126,6 @@ impl Wanted {
     }
 }
 
-/// The text of a template in `text`.
 fn filled<'a>(template: &Template, values: &Values, text: &'a mut Vec<u8>) -> &'a [u8] {
     text.clear();
     template.put(values, text);
@@ -140,7 +139,6 @@ impl Place {
 }
 
 impl Take {
-    /// Takes the value into `to`.
     pub(super) fn take(
         &self,
         received: &Received<'_>,
@@ -188,7 +186,6 @@ pub(super) fn json(body: &[u8]) -> Result<Value, String> {
         .map_err(|why| format!("expected JSON, found {} ({why})", shown(body)))
 }
 
-/// The first field of this name in a head.
 pub(super) fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
     head.split(|&byte| byte == b'\n').skip(1).find_map(|line| {
         let (key, value) = line.split_at_checked(memchr::memchr(b':', line)?)?;

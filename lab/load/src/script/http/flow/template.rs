@@ -7,7 +7,6 @@
 use std::io::Write;
 use std::sync::Arc;
 
-/// The variables that every flow has.
 const BUILT_IN: [(&str, Slot); 3] =
     [("user", Slot::User), ("iteration", Slot::Iteration), ("random", Slot::Random)];
 
@@ -17,7 +16,6 @@ pub(super) enum Slot {
     User,
     Iteration,
     Random,
-    /// A column of the data.
     Data(usize),
     /// A value that a step has taken from its reply.
     Taken(usize),
@@ -105,7 +103,6 @@ impl Template {
         Ok(template)
     }
 
-    /// Appends a constant text.
     pub(super) fn text(&mut self, text: &str, coding: Coding) {
         if text.is_empty() {
             return;
@@ -129,7 +126,6 @@ impl Template {
         }
     }
 
-    /// The text, if it has no variable.
     pub(super) fn fixed(&self) -> Option<&[u8]> {
         match &self.0[..] {
             [] => Some(b""),
@@ -138,12 +134,10 @@ impl Template {
         }
     }
 
-    /// Whether it begins with a variable.
     pub(super) fn begins_open(&self) -> bool {
         matches!(self.0.first(), Some(Piece::Slot(..)))
     }
 
-    /// Appends the text with these values.
     pub(super) fn put(&self, values: &Values, out: &mut Vec<u8>) {
         for piece in &self.0 {
             let (slot, coding) = match piece {
@@ -171,7 +165,6 @@ impl Template {
     }
 }
 
-/// Appends a value in its coding.
 fn put(coding: Coding, value: &[u8], out: &mut Vec<u8>) {
     for &byte in value {
         match (coding, byte) {

@@ -56,7 +56,6 @@ impl Talk {
         Self(script, Faults::default())
     }
 
-    /// The next request.
     fn asks(&mut self) -> String {
         let mut out = Vec::new();
         self.0.ask(0, 1, &mut out);
