@@ -52,12 +52,11 @@ pub struct Http {
     wrong_by: BTreeMap<u16, u64>,
 }
 
-/// A head and its meaning.
+/// A head, and the reply that it begins.
 #[derive(Debug)]
 struct Memo {
     head: Vec<u8>,
-    status: u16,
-    length: u64,
+    reply: Reply,
 }
 
 /// The outstanding requests of a connection.
@@ -72,7 +71,7 @@ struct Session {
 }
 
 /// The position within a reply.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Reply {
     /// `None`: in the head.
     body: Option<Body>,
@@ -89,14 +88,6 @@ struct Reply {
     is_malformed: bool,
     /// The length of the body by the head, where the body has another end.
     announced: Option<u64>,
-}
-
-struct Head {
-    length: usize,
-    status: u16,
-    body: Body,
-    closes: bool,
-    retries: bool,
 }
 
 impl Http {
@@ -157,22 +148,23 @@ impl Http {
         if let Some(memo) = &self.memos[path]
             && rest.starts_with(&memo.head)
         {
-            self.sessions[at].reply = memo.reply();
+            self.sessions[at].reply = memo.reply;
             return Ok(Some(memo.head.len()));
         }
-        let Some(head) = parse(rest, self.names[path].0 == "HEAD")? else {
+        let Some(reply) = parse(rest, self.names[path].0 == "HEAD")? else {
             return if rest.len() < HEAD_MAX { Ok(None) } else { Err(overlong(rest)) };
         };
-        if (100..200).contains(&head.status) && head.status != 101 {
-            return Ok(Some(head.length));
+        if reply.is_interim() {
+            return Ok(Some(reply.head));
         }
-        if let Some(memo) = head.memo(rest)
-            && self.options.wanted.check(memo.status, memo.length).is_ok()
+        if let Some(Body::Sized { left, .. }) = reply.body
+            && self.options.wanted.check(reply.status, left).is_ok()
+            && let Some(memo) = reply.memo(rest)
         {
             self.memos[path] = Some(memo);
         }
-        self.sessions[at].reply = head.reply();
-        Ok(Some(head.length))
+        self.sessions[at].reply = reply;
+        Ok(Some(reply.head))
     }
 
     /// Consumes the available part of the reply at the front; returns the bytes used, and the
@@ -259,39 +251,19 @@ impl Http {
     }
 }
 
-impl Memo {
-    fn reply(&self) -> Reply {
-        Reply {
-            body: Some(Body::Sized { left: self.length, seen: 0 }),
-            status: self.status,
-            is_known: true,
-            head: self.head.len(),
-            ..Reply::default()
-        }
-    }
-}
-
-impl Head {
-    /// The memo of this head at the front of `bytes`, if the next reply may equal it.
-    fn memo(&self, bytes: &[u8]) -> Option<Memo> {
-        let Body::Sized { left: length, .. } = self.body else { return None };
-        let head = bytes[..self.length].to_vec();
-        (!self.closes).then_some(Memo { head, status: self.status, length })
-    }
-
-    fn reply(&self) -> Reply {
-        Reply {
-            body: Some(self.body),
-            status: self.status,
-            head: self.length,
-            closes: self.closes,
-            retries: self.retries,
-            ..Reply::default()
-        }
-    }
-}
-
 impl Reply {
+    /// The memo of its head at the front of `bytes`, if the next reply may equal it.
+    fn memo(&self, bytes: &[u8]) -> Option<Memo> {
+        let may_return = !self.closes && matches!(self.body, Some(Body::Sized { .. }));
+        let reply = Reply { is_known: true, ..*self };
+        may_return.then(|| Memo { head: bytes[..self.head].to_vec(), reply })
+    }
+
+    /// Whether another one follows to the same request.
+    fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
+
     /// It has a status and nothing else that can be read: it ends with its connection.
     fn malform(&mut self, status: u16, seen: usize) {
         let body = Some(Body::ToEnd { seen: seen as u64 });
@@ -443,7 +415,7 @@ impl Script for Http {
 }
 
 /// Parses the head at the front; `None` if it is incomplete.
-fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
+fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Reply>, String> {
     parse_fields(bytes, no_body, |_, _| {})
 }
 
@@ -452,11 +424,11 @@ fn parse_fields(
     bytes: &[u8],
     no_body: bool,
     mut each: impl FnMut(&str, &[u8]),
-) -> Result<Option<Head>, String> {
+) -> Result<Option<Reply>, String> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
-    let length = match response.parse(bytes) {
-        Ok(httparse::Status::Complete(length)) => length,
+    let head = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(head)) => head,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(_) if is_http2(bytes) => return Err(NOT_HTTP2.to_owned()),
         Err(_) if bytes.starts_with(&[21, 3]) => return Err(NOT_TLS.to_owned()),
@@ -493,7 +465,7 @@ fn parse_fields(
         _ => Body::ToEnd { seen: 0 },
     };
     let closes = closes || matches!(body, Body::ToEnd { .. });
-    Ok(Some(Head { length, status, body, closes, retries }))
+    Ok(Some(Reply { body: Some(body), status, head, closes, retries, ..Reply::default() }))
 }
 
 /// A whole reply.
@@ -514,13 +486,14 @@ pub struct WholeReply {
 pub fn whole_reply(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<WholeReply> {
     let mut start = 0;
     loop {
-        let Head { length, status, mut body, closes, .. } =
-            parse(&bytes[start..], is_head).ok().flatten()?;
-        let behind = start + length;
-        if (100..200).contains(&status) && status != 101 {
+        let reply = parse(&bytes[start..], is_head).ok().flatten()?;
+        let behind = start + reply.head;
+        if reply.is_interim() {
             start = behind;
             continue;
         }
+        let Reply { status, closes, .. } = reply;
+        let mut body = reply.body?;
         let end = behind + body.take(&bytes[behind..]).ok()?;
         let is_whole = body.is_whole() || (is_closed && matches!(body, Body::ToEnd { .. }));
         let head = (start, behind);

@@ -5,12 +5,12 @@
 //! if there is one. Each end is a line in a file; `roundhouse check` proves the lines of all
 //! clients against each other and against the log. Books are not balanced: others may trade.
 
-use super::stock::{BUSY, KINDS, NOT_ENOUGH, SHOW, StockOptions, share, stream, traded};
+use super::ledger::{BUY, Order};
+use super::stock::{self, BUSY, KINDS, NOT_ENOUGH, SHOW, StockOptions, stream, traded};
 use super::{Replies, ReplyLog, Script, shown, unasked};
 use crate::faults::FaultKind;
-use crate::parse::{Mix, Usage};
+use crate::parse::Usage;
 use crate::report::Check;
-use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -102,16 +102,11 @@ impl Receipts {
     }
 
     fn draw(&mut self, at: usize) -> Request {
-        let random = &mut self.sessions[at].random;
-        let bits = random.next_u64();
-        let Mix { show, buy, .. } = self.options.mix;
-        let weight = share(bits as u32, self.options.mix.total());
-        if weight < show {
+        let drawn = stock::draw(&self.options, &self.traded, &mut self.sessions[at].random);
+        let stock::Request::Order(Order { side, stock, amount }) = drawn else {
             return Request::Show;
-        }
-        let stock = self.traded[share((bits >> 32) as u32, self.traded.len() as u32) as usize];
-        let count = 1 + share(random.next_u64() as u32, self.options.amount_max) as i32;
-        let change = if weight < show + buy { -count } else { count };
+        };
+        let change = if side == BUY { -(amount as i32) } else { amount as i32 };
         self.last += 1;
         let (called, returned) = (sys::clock::now_ns(), u64::MAX);
         let (request, end) = (self.last, ReceiptEnd::Unknown);

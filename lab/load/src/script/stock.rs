@@ -76,7 +76,7 @@ struct Session {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Request {
+pub(super) enum Request {
     /// A listing, with its number if it is watched, or 0.
     Show(u64),
     Order(Order),
@@ -306,8 +306,8 @@ fn tidied(text: &[u8]) -> Vec<u8> {
     lines.filter(|line| !line.is_empty()).flat_map(|line| [line, b"\n"].concat()).collect()
 }
 
-/// Draws a request: one of the mix and, for an order, a stock and an amount.
-fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Request {
+/// Draws a request: one of the mix and, for an order, one of `traded` and an amount.
+pub(super) fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Request {
     let bits = random.next_u64();
     let Mix { show, buy, .. } = options.mix;
     let weight = share(bits as u32, options.mix.total());
@@ -368,7 +368,7 @@ fn success(order: Order) -> &'static Expected {
 
 /// A uniform draw from `0..n` by multiplication (Lemire, "Fast Random Integer Generation in an
 /// Interval", 2019), without its rejection: the bias is below n / 2^32.
-pub(super) fn share(bits: u32, n: u32) -> u32 {
+fn share(bits: u32, n: u32) -> u32 {
     ((u64::from(bits) * u64::from(n)) >> 32) as u32
 }
 

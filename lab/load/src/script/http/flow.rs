@@ -281,7 +281,7 @@ impl FlowScript {
         if let Some(memo) = &self.memos[user.kind]
             && rest.starts_with(&memo.head)
         {
-            user.reply = memo.reply();
+            user.reply = memo.reply;
             return Ok(Some(memo.head.len()));
         }
         let mut is_read = step.reads_head;
@@ -293,20 +293,19 @@ impl FlowScript {
                 jar.set(value, path_of(asked), unix_seconds);
             }
         };
-        let Some(head) = parse_fields(rest, step.is_head, each)? else {
+        let Some(reply) = parse_fields(rest, step.is_head, each)? else {
             return if rest.len() < HEAD_MAX { Ok(None) } else { Err(overlong(rest)) };
         };
-        let (length, status) = (head.length, head.status);
-        if (100..200).contains(&status) && status != 101 {
-            return Ok(Some(length));
+        if reply.is_interim() {
+            return Ok(Some(reply.head));
         }
         if is_read {
-            user.head.extend_from_slice(&rest[..length]);
-        } else if step.wanted.is_status(status) {
-            self.memos[user.kind] = head.memo(rest);
+            user.head.extend_from_slice(&rest[..reply.head]);
+        } else if step.wanted.is_status(reply.status) {
+            self.memos[user.kind] = reply.memo(rest);
         }
-        user.reply = head.reply();
-        Ok(Some(length))
+        user.reply = reply;
+        Ok(Some(reply.head))
     }
 
     /// Consumes the available part of the reply; returns the bytes used, and the body's length once
