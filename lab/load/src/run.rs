@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::clock;
-use thread::{Reading, RunThread};
+use thread::RunThread;
 use workload::Prepared;
 
 /// The time limit of the requests before and after the run.
@@ -200,7 +200,7 @@ fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure>
                 let before = watch.sample().map_err(Failure::Watch)?;
                 // A failed thread sends nothing more.
                 let _ = windows.iter().take(plan.threads).count();
-                Some(Reading::of(&watch, &before))
+                Some(watch.since(&before))
             }
         };
         let mut threads = Vec::new();

@@ -16,7 +16,6 @@ use crate::parse::Usage;
 use crate::report::{TURNS_SCHEMA, TurnReport, TurnsReport};
 use crate::run::{self, Failure, Plan, Sums, now, phase};
 use crate::stop::{Most, Stop};
-use crate::tally::Tally;
 use crate::watch::Watch;
 use meter::{Cost, CounterSample};
 use rand::SeedableRng;
@@ -61,17 +60,15 @@ struct Player<'a> {
     plan: &'a Plan,
     drive: Driver,
     watch: Watch,
-    warm: Tally,
+    /// Of all windows.
+    sums: Sums,
     /// How long it was loaded before its first window; the drains do not count.
     warmed: Duration,
-    tally: Tally,
     cost: Cost,
     /// CPU time by the control group; absent without one.
     group_ns: Option<u64>,
     /// CPU time per request in each window (ns), where it is known exactly.
     each_ns: Vec<Option<f64>>,
-    elapsed_ns: u64,
-    own_ns: u64,
     before: Option<CounterSample>,
     started_unix_ms: u64,
 }
@@ -159,14 +156,11 @@ impl<'a> Player<'a> {
             plan,
             drive,
             watch: Watch::open(watched).map_err(Failure::Watch)?,
-            warm: Tally::default(),
+            sums: Sums::default(),
             warmed: Duration::ZERO,
-            tally: Tally::default(),
             cost: Cost::default(),
             group_ns: watched.group.as_deref().and(Some(0)),
             each_ns: Vec::new(),
-            elapsed_ns: 0,
-            own_ns: 0,
             before: None,
             started_unix_ms: 0,
         })
@@ -224,7 +218,7 @@ impl<'a> Player<'a> {
         let tally = self.drive.take_tally();
         let cost = after.tree.since(&before.tree);
         let is_known = !cost.is_coarse && tally.done >= REQUESTS_MIN;
-        self.warm.merge(&tally);
+        self.sums.warm.merge(&tally);
         self.warmed += span;
         Ok((is_known.then(|| cost.cpu_ns as f64 / tally.done as f64), tally.done))
     }
@@ -233,7 +227,7 @@ impl<'a> Player<'a> {
         let before = self.watch.sample().map_err(Failure::Watch)?;
         let own_ns = sys::clock::thread_cpu_ns();
         let elapsed = self.load(span)?;
-        self.own_ns += sys::clock::thread_cpu_ns().saturating_sub(own_ns);
+        self.sums.cpu_ns += sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         let after = self.watch.sample().map_err(Failure::Watch)?;
         let groups = after.group_ns.zip(before.group_ns);
         let spent = groups.map(|(now, then)| now.saturating_sub(then));
@@ -243,8 +237,8 @@ impl<'a> Player<'a> {
         let exact = spent.or((!cost.is_coarse).then_some(cost.cpu_ns));
         self.each_ns.push(exact.filter(|_| tally.done > 0).map(|ns| ns as f64 / tally.done as f64));
         self.cost.add(cost);
-        self.elapsed_ns += elapsed.as_nanos() as u64;
-        self.tally.merge(&tally);
+        self.sums.window_ns += elapsed.as_nanos() as u64;
+        self.sums.window.merge(&tally);
         Ok(())
     }
 
@@ -268,18 +262,10 @@ impl<'a> Player<'a> {
         }
         reading.cost.doubts = alike_once(&reading.cost.doubts);
         self.drive.close();
-        let Self { plan, drive, warm, warmed, tally, elapsed_ns, .. } = self;
-        let (own_ns, started_unix_ms) = (self.own_ns, self.started_unix_ms);
-        let sums = Sums {
-            warm,
-            window: tally,
-            counts: drive.counts.clone(),
-            delays: drive.counts.delays.clone(),
-            cpu_ns: own_ns,
-            busy: own_ns as f64 / elapsed_ns.max(1) as f64,
-            window_ns: elapsed_ns,
-            ..Sums::default()
-        };
+        let Self { plan, drive, mut sums, warmed, started_unix_ms, .. } = self;
+        sums.counts = drive.counts.clone();
+        sums.delays = drive.counts.delays.clone();
+        sums.busy = sums.cpu_ns as f64 / sums.window_ns.max(1) as f64;
         let (mut report, service) = sums.report(plan, drive.script(), &[], started_unix_ms);
         let mut server = reading.report(report.requests, &mut report.doubts);
         server.cpu_ns_per_request = typical_ns.or(server.cpu_ns_per_request);

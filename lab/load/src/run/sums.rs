@@ -74,7 +74,14 @@ pub(super) fn report(plan: &Plan, threads: &mut [RunThread], started_unix_ms: u6
         }
     }
     report.timeline = timeline;
-    report.server = reading.and_then(|reading| reading.report(report.requests, &mut report.doubts));
+    match reading {
+        Some(Ok(reading)) => {
+            report.server = Some(reading.report(report.requests, &mut report.doubts));
+        }
+        // A server that has ended by now is a doubt, not a failure.
+        Some(Err(error)) => report.doubts.push(error.to_string()),
+        None => {}
+    }
     report
 }
 

@@ -14,13 +14,12 @@ use crate::arrive::Arrive;
 use crate::drive::{Driver, Guests, Parts, Settings};
 use crate::model::Arrivals;
 use crate::parse::Usage;
-use crate::report::Server;
 use crate::snapshot::{Board, Phase};
 use crate::stages::{Presence, Staged};
 use crate::stop::{Most, Stop};
 use crate::timeline::Timeline;
-use crate::watch::{self, Watch};
-use meter::{CounterSample, ProcError};
+use crate::watch::{self, Reading, Watch};
+use meter::ProcError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -44,11 +43,9 @@ pub(super) struct RunThread {
     /// All but the counts of the driver.
     pub(super) sums: Sums,
     pub(super) timeline: Option<Timeline>,
-    pub(super) reading: Option<Reading>,
+    /// The server's process tree over the window.
+    pub(super) reading: Option<Result<Reading, ProcError>>,
 }
-
-/// The server's process tree over the window.
-pub(super) struct Reading(Result<watch::Reading, ProcError>);
 
 impl RunThread {
     pub(super) fn new(plan: &Plan, prepared: &Prepared, part: usize) -> Result<Self, Failure> {
@@ -132,7 +129,7 @@ impl RunThread {
         self.timeline = self.drive.take_timeline();
         sums.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         let watch = self.watch.as_ref().zip(before);
-        self.reading = watch.map(|(watch, before)| Reading::of(watch, &before));
+        self.reading = watch.map(|(watch, before)| watch.since(&before));
         // The coordinator lives at least as long as this thread.
         let _ = over.send(());
         sums.delays = self.drive.counts.delays.clone();
@@ -170,23 +167,6 @@ fn arrivals(plan: &Plan, users: usize, of: (usize, usize)) -> (Box<dyn Arrive>, 
             let (part, parts) = of;
             let presence = stages.clone().map(|stages| Presence { stages, part, parts });
             (plan.model.arrivals(users, plan.seed, of), presence)
-        }
-    }
-}
-
-impl Reading {
-    pub(super) fn of(watch: &Watch, before: &CounterSample) -> Self {
-        Self(watch.since(before))
-    }
-
-    /// The usage for a report. A server that has ended by now is a doubt, not a failure.
-    pub(super) fn report(self, requests: u64, doubts: &mut Vec<String>) -> Option<Server> {
-        match self.0 {
-            Ok(reading) => Some(reading.report(requests, doubts)),
-            Err(error) => {
-                doubts.push(error.to_string());
-                None
-            }
         }
     }
 }
