@@ -2,7 +2,7 @@
 
 use crate::conclusion;
 use crate::exhibit::Fault;
-use crate::text::{Expectation, FigureText, Filler, PlotText, SectionText, Text, Values};
+use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
 use document::{Axis, CameOut, Document, Figure, Finding, Plot, Section, Series, Table};
 use serde::{Deserialize, Serialize};
 
@@ -97,18 +97,15 @@ impl Draft {
     }
 
     fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {
-        let known = |it| {
-            let it: &Measured = it;
+        let mut findings = Vec::new();
+        for Measured { name, value, range, came_out } in &self.findings {
             // A record of an earlier version may have more than this one expects.
-            let expected = text.findings.get(&it.name)?;
-            Some((it, expected))
-        };
-        let finding = |(it, expected): (&Measured, &Expectation)| {
-            let came_out = it.came_out.unwrap_or_else(|| expected.meets(it.value, it.range));
-            let (name, expected) = (it.name.clone(), filler.fill(&expected.says)?);
-            Ok(Finding { name, came_out, value: it.value, range: it.range, expected })
-        };
-        self.findings.iter().filter_map(known).map(finding).collect()
+            let Some(wanted) = text.findings.get(name) else { continue };
+            let came_out = came_out.unwrap_or_else(|| wanted.meets(*value, *range));
+            let (name, expected) = (name.clone(), filler.fill(&wanted.says)?);
+            findings.push(Finding { name, came_out, value: *value, range: *range, expected });
+        }
+        Ok(findings)
     }
 
     /// Combines the words and the numbers.
@@ -128,21 +125,18 @@ impl Draft {
         facts.retain(|(_, value)| !value.is_empty());
         facts.extend(self.facts.iter().cloned());
         let (conclusion, concluded) = conclusion::of(&findings, text);
-        let known = |(name, part)| text.rooms.get::<String>(name).map(|text| (part, text));
-        let room = |(part, text): (&Part, &SectionText)| part.section(&filler, text);
+        let mut rooms = Vec::new();
+        for (name, part) in &self.rooms {
+            let Some(text) = text.rooms.get(name) else { continue };
+            rooms.push(part.section(&filler, text)?);
+        }
         Ok(Document {
             title: text.title.clone(),
             headline: filler.fill(&text.headline)?,
             published: self.published.figure(&filler, &text.published)?,
             flawed: self.flawed.section(&filler, &text.flawed)?,
             corrected: self.corrected.section(&filler, &text.corrected)?,
-            rooms: self
-                .rooms
-                .iter()
-                .map(|(name, part)| (name, part))
-                .filter_map(known)
-                .map(room)
-                .collect::<Result<_, _>>()?,
+            rooms,
             why: filler.fill_all(&conclusion::reasons(&findings, text))?,
             conclusion,
             concluded,

@@ -87,16 +87,12 @@ impl Found {
     }
 
     fn steps(&self) -> Vec<Cell> {
+        let nearer = |from: u16, to: u16| from + u16::from(from < to) - u16::from(from > to);
         let mut all: Vec<Cell> = self.cells.first().copied().into_iter().collect();
         for pair in self.cells.windows(2) {
             let mut at = pair[0];
             while at != pair[1] {
-                let side = |from: u16, to: u16| match from.cmp(&to) {
-                    std::cmp::Ordering::Less => from + 1,
-                    std::cmp::Ordering::Equal => from,
-                    std::cmp::Ordering::Greater => from - 1,
-                };
-                at = Cell::new(side(at.x, pair[1].x), side(at.y, pair[1].y));
+                at = Cell::new(nearer(at.x, pair[1].x), nearer(at.y, pair[1].y));
                 all.push(at);
             }
         }

@@ -1,10 +1,10 @@
 //! Schemes of session ids: a key to a map, a place in an array, or both.
 //!
 //! Arms differ in one thing, the way from an id to a session; keys, order and work are the same for
-//! all. Three contests measure the time of a look-up, of two
-//! threads at once on separate sessions, and of closing and opening. The last part is not a time
-//! but a count: each session is closed and its place reused, and then the old ids are looked up. A
-//! scheme that finds anything confuses two clients.
+//! all. Three contests measure the time of a look-up, of two threads at once on separate sessions,
+//! and of closing and opening. The last part is not a time but a count: each session is closed and
+//! its place reused, and then the old ids are looked up. A scheme that finds anything confuses two
+//! clients.
 
 use super::{blocks, list, paired, whole};
 use crate::contest::{Contest, Rng, ns_each};

@@ -2,9 +2,8 @@
 //! itself, with an array, a B-tree and a hash table next to the trees; and the worst single
 //! insertion, because no mean shows it.
 //!
-//! Each contest has one operation and the same keys for every structure. Jobs that insert, find or erase also check their result, so a structure
-//! that is fast because it does nothing would fail. Single insertions are timed one by one, because
-//! growth of an array or a table hides in a mean.
+//! Each contest has one operation and the same keys for every structure. Jobs that insert, find or
+//! erase also check their result, so a structure that is fast because it does nothing would fail.
 
 use super::{blocks, list, whole};
 use crate::contest::{Contest, Rng, ns_each};

@@ -1,10 +1,9 @@
 //! A* and jump point search as published, repaired rung by rung up to this project's searches; all
 //! lengths are checked.
 //!
-//! A rung changes one thing against the rung below it, so
-//! each step shows its own effect; the top two rungs are this project's searches. Lengths and
-//! numbers of expanded nodes are recorded next to the times, because a search that returns a longer
-//! path is not faster.
+//! A rung changes one thing against the rung below it, so each step shows its own effect; the top
+//! two rungs are this project's searches. Lengths and numbers of expanded nodes are recorded next
+//! to the times, because a search that returns a longer path is not faster.
 
 use super::{blocks, list, whole};
 use crate::artefact::ladder::{Dense, ordered};

@@ -1,11 +1,9 @@
 //! The published pools against heaps and against each other: first as published, then with one
 //! change at a time.
 //!
-//! A pool is
-//! put together from type parameters (layout, lock, order, compiler optimisation), so a change of
-//! one of them is one type and no branch at run time. The heap without its threads' caches needs
-//! another setting of the C library and therefore its own process, which the contest asks for
-//! numbers.
+//! A pool is put together from type parameters (layout, lock, order, compiler optimisation), so a
+//! change of one of them is one type and no branch at run time. The heap without its threads'
+//! caches needs another setting of the C library, and therefore its own process.
 
 use super::source::{Heap, Source, at_once, replaced};
 use super::{blocks, list, whole};

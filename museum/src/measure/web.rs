@@ -1,8 +1,8 @@
 //! Web servers under load: every server with every load once a block, in random order, so that
 //! disturbances of the machine affect all of them equally.
 //!
-//! Each case has a fresh server. A plan with phases keeps a server up through all its loads instead,
-//! because it asks how the server adapts.
+//! Each case has a fresh server. A plan with phases keeps a server up through all its loads
+//! instead, because it asks how the server adapts.
 
 use super::{blocks, each, known, servers};
 use crate::exhibit::{Effort, Fault};

@@ -39,7 +39,7 @@ pub struct Web {
     pub took: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Clients {
     pub path: String,
     /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one.
@@ -121,16 +121,11 @@ impl Clients {
     pub fn new(path: &str, clients: u32, span: Duration) -> Clients {
         Clients {
             path: path.to_string(),
-            mix: None,
             clients,
-            guests: 0,
             stay: Duration::from_secs(2),
-            ramp: None,
             span,
-            warmup: Duration::ZERO,
             timeout: Duration::from_secs(30),
-            descriptors: None,
-            linger: Duration::ZERO,
+            ..Clients::default()
         }
     }
 
