@@ -2,65 +2,15 @@
 
 use super::{Finding, Tree};
 
-/// Words that gave way to the field's own, with the word that took their place. Each stands here in
-/// two halves, because this file is checked too.
-const RETIRED: &[(&str, &str)] = &[
-    (concat!("Ten", "ant"), "ServiceInstance"),
-    (concat!("ten", "ant"), "instance"),
-    (concat!("Tro", "upe"), "PacedRunner"),
-    (concat!("tro", "upe"), "runner"),
-    (concat!("Cas", "ter"), "PacedSource"),
-    (concat!("cas", "ter"), "source"),
-    (concat!("Lob", "by"), "ParkedConnections"),
-    (concat!("lob", "by"), "parked connections"),
-    (concat!("Qu", "ay"), "CompletionPort"),
-    (concat!("qu", "ay"), "completion port"),
-    (concat!("An", "nex"), "Admin"),
-    (concat!("an", "nex"), "admin"),
-    (concat!("Kee", "per"), "StateStore"),
-    (concat!("kee", "per"), "store"),
-    (concat!("Di", "ce"), "Rng"),
-    (concat!("di", "ce"), "rng"),
-    (concat!("Still", "born"), "DiedAtStartup"),
-    (concat!("Chron", "icle"), "EventLog"),
-    (concat!("chron", "icle"), "event log"),
-    (concat!("fare", "well"), "bye"),
-    (concat!("ane", "w"), "again"),
-    (concat!("sha", "ll"), "must, or the plain present"),
-    (concat!("dear", "er"), "costlier, or more expensive"),
-    (concat!("dear", "est"), "costliest, or most expensive"),
-    // The Korean glossary: one term for one thing.
-    (concat!("서술", "자"), "파일 디스크립터 (descriptor)"),
-    (concat!("스냅", "숏"), "스냅샷 (snapshot)"),
-    (concat!("인공", "물"), "측정 아티팩트 (artefact)"),
-    (concat!("접수", "자"), "수락 스레드 (acceptor)"),
-    (concat!("수락", "기"), "수락 스레드 (acceptor)"),
-    (concat!("전송", "기"), "송신 방식, or 송신 프로세스 (sender)"),
-    (concat!("송신", "자"), "송신 방식, or 송신 프로세스 (sender)"),
-    (concat!("낱", "말"), "단어 (word)"),
-    (concat!("되풀", "이"), "반복 (repetition)"),
-    (concat!("지시", "자"), "지시어 (directive)"),
-    (concat!("부하 지", "점"), "부하점 (load point)"),
-    (concat!("이중 경", "주"), "맞대결(duet)"),
-    (concat!("인증서 사", "슬"), "인증서 체인 (certificate chain)"),
-    (concat!("말없", "는"), "유휴 (idle)"),
-];
+/// The tables of words, which the checks leave out.
+const WORDS: &str = "xtask/tidy.toml";
 
-/// Phrases that a reader stumbles over, and what to write.
-const STUMBLES: &[(&str, &str)] = &[
-    (concat!("so ", "many "), "a number, or `many`"),
-    (concat!("for ", "to "), "`to`"),
-    (concat!("believe ", "to "), "`believe that they`"),
-    (concat!("who ", "behaves"), "the client that is meant"),
-    (concat!("whom ", "nobody"), "the receiver that is meant"),
-    (concat!("who ", "waits is"), "the client that is meant"),
-    (concat!("besi", "de "), "next to, compared with, or alongside"),
-    (concat!("afr", "esh"), "again"),
-    (concat!("carried ", "out"), "executed"),
-    (concat!("at one ", "time"), "at once"),
-    (concat!("told ", "apart"), "distinguished"),
-    (concat!("of your ", "own"), "`your own …`"),
-];
+/// A table of [`WORDS`]: each word or phrase, and what to write instead.
+fn instead(table: &str) -> Vec<(String, String)> {
+    let text: toml::Table = include_str!("../../tidy.toml").parse().expect("a test reads it");
+    let rows = text[table].as_table().expect("a table").iter();
+    rows.map(|(word, instead)| (word.clone(), instead.as_str().expect("a text").into())).collect()
+}
 
 /// Endings of files whose sentences are read by people.
 const PROSE: &[&str] = &["rs", "md", "c", "h", "toml", "html"];
@@ -70,9 +20,10 @@ const HISTORY: &str = "CHANGELOG.md";
 
 /// Words that gave way to the field's own do not come back.
 pub(super) fn retired(tree: &Tree) -> Vec<Finding> {
+    let retired = instead("retired");
     tree.judge(|file, line, _| {
-        let is_here = |word: &str| file.path != HISTORY && contains_word(line, word);
-        let words = RETIRED.iter().filter(|(word, _)| is_here(word));
+        let is_read = ![HISTORY, WORDS].contains(&&*file.path);
+        let words = retired.iter().filter(|(word, _)| is_read && contains_word(line, word));
         words
             .map(|(word, instead)| format!("`{word}` is retired: write `{instead}`"))
             .collect::<Vec<_>>()
@@ -81,12 +32,13 @@ pub(super) fn retired(tree: &Tree) -> Vec<Finding> {
 
 /// Sentences have a subject: a thing of the field, not a headless `who` or `what`.
 pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
+    let stumbles = instead("stumbles");
     tree.judge(|file, line, _| {
-        let is_prose = file.path != HISTORY && PROSE.contains(&file.ending());
+        let is_read = ![HISTORY, WORDS].contains(&&*file.path) && PROSE.contains(&file.ending());
         let prose = if file.is_source() { said(line) } else { Some(line) };
-        let Some(prose) = prose.filter(|_| is_prose) else { return Vec::new() };
+        let Some(prose) = prose.filter(|_| is_read) else { return Vec::new() };
         let padded = format!("{} ", prose.to_lowercase());
-        let stumbles = STUMBLES.iter().filter(|(phrase, _)| padded.contains(&format!(" {phrase}")));
+        let stumbles = stumbles.iter().filter(|it| padded.contains(&format!(" {}", it.0)));
         let stumbles = stumbles.map(|(phrase, instead)| {
             format!("`{}` makes readers stumble: write {instead}", phrase.trim())
         });
