@@ -30,49 +30,22 @@ const LOOKS: usize = 5;
 const REQUESTS: usize = 12;
 const DELAY: [Duration; 2] = [Duration::from_millis(30), Duration::from_millis(60)];
 
-/// System calls in which servers wait, as the kernel's functions are called.
-const WAITS: &[(&str, &str)] = &[
-    ("ep_poll", "epoll"),
-    ("do_epoll", "epoll"),
-    ("io_cqring", "io_uring"),
-    ("io_uring", "io_uring"),
-    ("do_select", "select"),
-    ("poll_schedule", "poll or select"),
-    ("do_poll", "poll"),
-    ("do_sys_poll", "poll"),
-    ("inet_csk_accept", "a blocking accept"),
-    ("sk_wait", "a blocking receive"),
-    ("wait_woken", "a blocking receive"),
-    ("tcp_recv", "a blocking receive"),
+/// A way of waiting: the beginnings of the kernel's functions, and where names are hidden, the
+/// numbers of the system calls, on x86-64 and on other machines.
+type Wait = (&'static str, &'static [&'static str], [&'static [u32]; 2]);
+
+/// The ways in which servers wait.
+const WAITS: &[Wait] = &[
+    ("epoll", &["ep_poll", "do_epoll"], [&[232, 281, 441], &[22, 441]]),
+    ("io_uring", &["io_cqring", "io_uring"], [&[426], &[426]]),
+    ("select", &["do_select"], [&[23, 270], &[72]]),
+    ("poll or select", &["poll_schedule"], [&[], &[]]),
+    ("poll", &["do_poll", "do_sys_poll"], [&[7, 271], &[73]]),
+    ("a blocking accept", &["inet_csk_accept"], [&[43, 288], &[202, 242]]),
+    ("a blocking receive", &["sk_wait", "wait_woken", "tcp_recv"], [&[0, 45], &[63, 207]]),
 ];
-/// The same by number, where names are hidden.
-#[cfg(target_arch = "x86_64")]
-const CALLS: &[(u32, &str)] = &[
-    (232, "epoll"),
-    (281, "epoll"),
-    (441, "epoll"),
-    (426, "io_uring"),
-    (23, "select"),
-    (270, "select"),
-    (7, "poll"),
-    (271, "poll"),
-    (43, "a blocking accept"),
-    (288, "a blocking accept"),
-    (0, "a blocking receive"),
-    (45, "a blocking receive"),
-];
-#[cfg(not(target_arch = "x86_64"))]
-const CALLS: &[(u32, &str)] = &[
-    (22, "epoll"),
-    (441, "epoll"),
-    (426, "io_uring"),
-    (72, "select"),
-    (73, "poll"),
-    (202, "a blocking accept"),
-    (242, "a blocking accept"),
-    (63, "a blocking receive"),
-    (207, "a blocking receive"),
-];
+/// The numbers of this machine.
+const NUMBERS: usize = if cfg!(target_arch = "x86_64") { 0 } else { 1 };
 
 /// The processes of a server at one moment.
 struct Anatomy {
@@ -93,10 +66,10 @@ struct Anatomy {
 fn wait_of(pid: u32, task: &str) -> Option<&'static str> {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{task}/{name}")).ok();
     let number = read("syscall").and_then(|text| text.split(' ').next()?.parse::<u32>().ok());
-    let called = number.and_then(|it| CALLS.iter().find(|(call, _)| *call == it).map(|it| it.1));
+    let called = number.and_then(|it| WAITS.iter().find(|way| way.2[NUMBERS].contains(&it)));
     let place = read("wchan").unwrap_or_default();
-    let named = || WAITS.iter().find(|(name, _)| place.starts_with(name)).map(|it| it.1);
-    called.or_else(named)
+    let named = || WAITS.iter().find(|way| way.1.iter().any(|name| place.starts_with(name)));
+    called.or_else(named).map(|way| way.0)
 }
 
 fn anatomy(stand: &Stand, peers: &BTreeSet<u32>) -> Anatomy {
