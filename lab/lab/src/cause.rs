@@ -179,12 +179,12 @@ impl<'a> Counts<'a> {
     }
 
     /// More of what both servers' counts have, at one price each.
-    fn counted(&self, other: &Counts<'_>, prices: &Prices, it: Counted) -> Option<Cause> {
+    fn counted(&self, other: &Counts<'_>, prices: &Prices, it: &Counted) -> Option<Cause> {
         let (mine, theirs) = (it.in_counts(self)?, it.in_counts(other)?);
-        let name = it.name();
+        let Counted(name, _, price) = it;
         let text = format!("{} {name} per request, not {}", short(mine), short(theirs));
-        let ns = (mine - theirs) * it.price(prices);
-        Some(Cause { name: name.to_string(), text, ns })
+        let ns = (mine - theirs) * price(prices);
+        Some(Cause { name: (*name).to_string(), text, ns })
     }
 
     /// The wait for a core, where it differs by as much as [`BESIDE`].
@@ -201,9 +201,9 @@ impl<'a> Counts<'a> {
     fn own_code(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
         let inner = |counts: &Counts<'_>| -> f64 {
             let both = INNER
-                .into_iter()
+                .iter()
                 .filter(|it| it.in_counts(self).is_some() && it.in_counts(other).is_some());
-            both.filter_map(|it| Some(it.in_counts(counts)? * it.price(prices))).sum()
+            both.filter_map(|it| Some(it.in_counts(counts)? * it.2(prices))).sum()
         };
         let rest = |counts: &Counts<'_>| Some((counts.user_ns? - inner(counts)).max(0.0));
         let (mine, theirs) = (rest(self)?, rest(other)?);
@@ -212,51 +212,22 @@ impl<'a> Counts<'a> {
     }
 }
 
-/// A thing that servers do more or less often for a request.
-#[derive(Clone, Copy)]
-enum Counted {
-    ContextSwitches,
-    PageFaults,
-    Allocations,
-    StackSwitches,
-    CacheMisses,
-}
+/// A thing that servers do more or less often for a request: its name, its count for a request,
+/// `None` where nothing counts it, and the nanoseconds of one.
+struct Counted(&'static str, fn(&Counts<'_>, &Census) -> Option<f64>, fn(&Prices) -> f64);
 
+const SWITCHES: Counted = Counted("context switches", |it, _| it.switches, |it| it.switch_ns);
+const FAULTS: Counted = Counted("page faults", |_, it| it.faults_per_request, |it| it.fault_ns);
 /// Those that happen in a server's own code.
-const INNER: [Counted; 3] = [Counted::Allocations, Counted::StackSwitches, Counted::CacheMisses];
+const INNER: &[Counted] = &[
+    Counted("allocations", |_, it| it.allocations_per_request, |it| it.allocation_ns),
+    Counted("stack switches", |_, it| it.stack_switches_per_request, |it| it.stack_switch_ns),
+    Counted("cache misses", |_, it| it.cache_misses_per_request, |it| it.cache_miss_ns),
+];
 
 impl Counted {
-    fn name(self) -> &'static str {
-        match self {
-            Counted::ContextSwitches => "context switches",
-            Counted::PageFaults => "page faults",
-            Counted::Allocations => "allocations",
-            Counted::StackSwitches => "stack switches",
-            Counted::CacheMisses => "cache misses",
-        }
-    }
-
-    /// The count for a request; `None` where nothing counts it.
-    fn in_counts(self, counts: &Counts<'_>) -> Option<f64> {
-        let census = counts.census?;
-        match self {
-            Counted::ContextSwitches => counts.switches,
-            Counted::PageFaults => census.faults_per_request,
-            Counted::Allocations => census.allocations_per_request,
-            Counted::StackSwitches => census.stack_switches_per_request,
-            Counted::CacheMisses => census.cache_misses_per_request,
-        }
-    }
-
-    /// Nanoseconds of one.
-    fn price(self, prices: &Prices) -> f64 {
-        match self {
-            Counted::ContextSwitches => prices.switch_ns,
-            Counted::PageFaults => prices.fault_ns,
-            Counted::Allocations => prices.allocation_ns,
-            Counted::StackSwitches => prices.stack_switch_ns,
-            Counted::CacheMisses => prices.cache_miss_ns,
-        }
+    fn in_counts(&self, counts: &Counts<'_>) -> Option<f64> {
+        self.1(counts, counts.census?)
     }
 }
 
@@ -273,15 +244,15 @@ pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
             if counts.census.is_some() && base.census.is_some() {
                 let hand_overs = counts.hand_overs(&base, prices);
                 let except = if hand_overs.is_some() { FUTEX } else { "" };
-                let counted = |it| counts.counted(&base, prices, it);
+                let counted = |it: &Counted| counts.counted(&base, prices, it);
                 let causes = [
                     counts.connections(&base),
                     counts.system_calls(&base, prices, except),
-                    hand_overs.or_else(|| counted(Counted::ContextSwitches)),
-                    counted(Counted::PageFaults),
+                    hand_overs.or_else(|| counted(&SWITCHES)),
+                    counted(&FAULTS),
                     counts.own_code(&base, prices),
                 ];
-                let causes = causes.into_iter().chain(INNER.map(counted)).flatten();
+                let causes = causes.into_iter().chain(INNER.iter().map(counted)).flatten();
                 let mut reason = reason(rank, cheapest, &cost.point, causes);
                 let room = room(answer, &rank.arm, &cheapest.arm);
                 let queues = counts.census.iter().flat_map(|it| it.queues.clone());

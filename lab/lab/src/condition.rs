@@ -18,22 +18,6 @@ use stats::{Decision, Interval, VALUES_MIN, median, median_interval};
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-/// The metrics of a race.
-const METRICS: &[&str] = &[
-    "rate",
-    "cpu",
-    "p50",
-    "p99",
-    "p99.9",
-    "switches",
-    "memory",
-    "connection_memory",
-    "capacity",
-    "recovery",
-    "mean",
-    "max",
-];
-
 /// A condition that should not be met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
@@ -73,7 +57,12 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Condition, String> {
         let hint =
             |why: String| format!("{why}; two servers are compared as in `new cpu > 1.05x old`");
-        let objective = Objective::parse(text, METRICS).map_err(hint)?;
+        let name = |metric| match metric {
+            Metric::Throughput => "rate",
+            Metric::P999 => "p99.9",
+            other => other.key(),
+        };
+        let objective = Objective::parse(text, &Metric::EVERY.map(name)).map_err(hint)?;
         let metric = Metric::by_key(&objective.metric).ok_or("expected a metric of races")?;
         Ok(Condition { text: text.to_string(), objective, metric })
     }

@@ -36,60 +36,47 @@ pub enum Metric {
     Max,
 }
 
+/// The words for a difference: (better, worse).
+type Words = (&'static str, &'static str);
+
+const SPEED: Words = ("faster", "slower");
+const WEIGHT: Words = ("leaner", "heavier");
+
+/// The metrics in the order of tables: key, name, and words.
+const ROWS: [(Metric, &str, &str, Words); 12] = [
+    (Metric::Throughput, "throughput", "requests/s", SPEED),
+    (Metric::Cpu, "cpu", "CPU per request", ("cheaper", "costlier")),
+    (Metric::P50, "p50", "median latency", SPEED),
+    (Metric::P99, "p99", "p99 latency", SPEED),
+    (Metric::P999, "p999", "p99.9 latency", SPEED),
+    (Metric::Switches, "switches", "context switches per request", ("calmer", "busier")),
+    (Metric::Memory, "memory", "memory", WEIGHT),
+    (Metric::ConnectionMemory, "connection_memory", "memory per idle connection", WEIGHT),
+    (Metric::Capacity, "capacity", "capacity within the promise", ("larger", "smaller")),
+    (Metric::Recovery, "recovery", "recovery time", SPEED),
+    (Metric::Mean, "mean", "mean latency", SPEED),
+    (Metric::Max, "max", "longest latency", SPEED),
+];
+
 impl Metric {
-    /// The metrics of every race, in the order of tables.
-    pub const ALL: [Metric; 4] = [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99];
-
     /// All metrics.
-    pub const EVERY: [Metric; 12] = [
-        Metric::Throughput,
-        Metric::Cpu,
-        Metric::P50,
-        Metric::P99,
-        Metric::P999,
-        Metric::Switches,
-        Metric::Memory,
-        Metric::ConnectionMemory,
-        Metric::Capacity,
-        Metric::Recovery,
-        Metric::Mean,
-        Metric::Max,
-    ];
-
-    /// Its name in a sentence.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::Throughput => "requests/s",
-            Metric::Cpu => "CPU per request",
-            Metric::P50 => "median latency",
-            Metric::P99 => "p99 latency",
-            Metric::P999 => "p99.9 latency",
-            Metric::Switches => "context switches per request",
-            Metric::Memory => "memory",
-            Metric::ConnectionMemory => "memory per idle connection",
-            Metric::Capacity => "capacity within the promise",
-            Metric::Recovery => "recovery time",
-            Metric::Mean => "mean latency",
-            Metric::Max => "longest latency",
+    pub const EVERY: [Metric; ROWS.len()] = {
+        let (mut all, mut at) = ([Metric::Throughput; ROWS.len()], 0);
+        while at < all.len() {
+            all[at] = ROWS[at].0;
+            at += 1;
         }
-    }
+        all
+    };
 
     /// Its name in plans, conditions and file formats.
     pub fn key(self) -> &'static str {
-        match self {
-            Metric::Throughput => "throughput",
-            Metric::Cpu => "cpu",
-            Metric::P50 => "p50",
-            Metric::P99 => "p99",
-            Metric::P999 => "p999",
-            Metric::Switches => "switches",
-            Metric::Memory => "memory",
-            Metric::ConnectionMemory => "connection_memory",
-            Metric::Capacity => "capacity",
-            Metric::Recovery => "recovery",
-            Metric::Mean => "mean",
-            Metric::Max => "max",
-        }
+        ROWS[self as usize].1
+    }
+
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        ROWS[self as usize].2
     }
 
     /// The metric with this [`Metric::key`]; conditions call two of them
@@ -147,13 +134,7 @@ impl Metric {
 
     /// The words for a difference in the metric: (better, worse).
     pub fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Metric::Cpu => ("cheaper", "costlier"),
-            Metric::Memory | Metric::ConnectionMemory => ("leaner", "heavier"),
-            Metric::Switches => ("calmer", "busier"),
-            Metric::Capacity => ("larger", "smaller"),
-            _ => ("faster", "slower"),
-        }
+        ROWS[self as usize].3
     }
 }
 
@@ -163,8 +144,8 @@ mod tests {
 
     #[test]
     fn every_metric_is_found_by_its_key() {
-        for metric in Metric::EVERY {
-            assert_eq!(Metric::by_key(metric.key()), Some(metric));
+        for (at, metric) in Metric::EVERY.into_iter().enumerate() {
+            assert_eq!((metric as usize, Metric::by_key(metric.key())), (at, Some(metric)));
         }
         assert_eq!(Metric::by_key("rps"), Some(Metric::Throughput));
         assert_eq!(Metric::by_key("speed"), None);
