@@ -102,7 +102,7 @@ impl Files {
             info!("wrote {}", path.display());
             Ok(())
         };
-        put(&self.html, &|| Ok(pages::report(run, &summary, &doubts)?))?;
+        put(&self.html, &|| Ok(pages::report(run, &summary, &doubts, &[])?))?;
         put(&self.md, &|| Ok(export::markdown(run, &summary, &doubts)))?;
         put(&self.json, &|| Ok(export::json(run, &summary, &doubts)?))?;
         put(&self.junit, &|| Ok(export::junit(run, &summary, conditions)))?;

@@ -66,7 +66,7 @@ pub fn conclude(run: &Run, page: Option<&Path>, history: &[Past], json: bool) ->
     let summary = analyse(run);
     let doubts = doubts(run, &summary);
     if let Some(page) = page {
-        std::fs::write(page, pages::report_with(run, &summary, &doubts, history)?)
+        std::fs::write(page, pages::report(run, &summary, &doubts, history)?)
             .with_context(|| format!("cannot write {}", page.display()))?;
     }
     if json {

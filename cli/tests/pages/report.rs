@@ -11,7 +11,7 @@ use testkit::{Folder, run};
 fn report(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
     let doubts = lab::doubts::doubts(run, &summary);
-    pages::report(run, &summary, &doubts).expect("the template fits")
+    pages::report(run, &summary, &doubts, &[]).expect("the template fits")
 }
 
 /// A browser, and the address of a file with this page.

@@ -15,7 +15,7 @@ pub use history::{Past, PastFigure, history};
 pub(crate) use plot::{by_names, plot};
 pub use race::{Curve, capacities, census, costs, overloads, sweeps, tails, timeline};
 
-use document::Table;
+use document::{Axis, Plot, Series, Table};
 use lab::plan::Plan;
 use serde::Serialize;
 use serde_json::Value;
@@ -42,6 +42,15 @@ pub struct Chart {
     pub figure: String,
     /// The same numbers.
     pub table: Table,
+}
+
+/// A plot of these series, with its title and caption and the axes x and y.
+pub(crate) fn described(
+    [title, caption]: [&str; 2],
+    [x, y]: [Axis; 2],
+    series: Vec<Series>,
+) -> Plot {
+    Plot { title: title.to_string(), caption: caption.to_string(), x, y, series }
 }
 
 /// A chart's figure with its words in the chosen language.

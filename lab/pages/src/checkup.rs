@@ -4,53 +4,32 @@
 //! behind them were made: the waiting of healthy clients next to each disturbance, and response
 //! times below the knee.
 
-use crate::charts::{Chart, by_names, plot};
+use crate::charts::{Chart, by_names, described, plot};
 use crate::export::junit::{Case, Outcome, suite};
 use crate::shell::{Charts, PageError, render};
-use document::{Axis, Checkup, CheckupRow, Judgement, Mark, Plot, Series};
+use document::{Axis, Checkup, CheckupRow, Judgement, Mark, Series};
 use language::tr;
-use serde::Serialize;
+use serde_json::{Value, json};
 use stats::words;
 
 /// Lines of a terminal, and their columns.
 const LINES_MAX: usize = 25;
 const WIDTH: usize = 80;
 
-#[derive(Serialize)]
-struct View<'a> {
-    it: &'a Checkup,
-    headline: String,
-    findings: Vec<RowView<'a>>,
-    sections: Vec<PartView<'a>>,
-    figures: Vec<Chart>,
-    facts: Vec<(&'static str, String)>,
-}
-
-#[derive(Serialize)]
-struct PartView<'a> {
-    name: &'a str,
-    rows: Vec<RowView<'a>>,
-}
-
-#[derive(Serialize)]
-struct RowView<'a> {
-    #[serde(flatten)]
-    row: &'a CheckupRow,
-    class: &'static str,
-    class_of_item: &'static str,
-    word: String,
-    was: String,
-}
-
-fn row_view<'a>(row: &'a CheckupRow, old: Option<&Checkup>) -> RowView<'a> {
+/// The template's values of a row.
+fn row_view(row: &CheckupRow, old: Option<&Checkup>) -> Value {
     let (class, class_of_item) = match row.judgement {
         Judgement::Fault => ("worse", "fault"),
         Judgement::Attention => ("limited", "attention"),
         Judgement::NotTried => ("open", ""),
         Judgement::Good => ("better", ""),
     };
-    let was = changed(row, old).map_or(String::new(), |was| format!("It was {was} before."));
-    RowView { row, class, class_of_item, word: row.judgement.to_string(), was }
+    let mut shown = json!(row);
+    shown["class"] = json!(class);
+    shown["class_of_item"] = json!(class_of_item);
+    shown["word"] = json!(row.judgement.to_string());
+    shown["was"] = json!(changed(row, old).map(|was| format!("It was {was} before.")));
+    shown
 }
 
 /// The judgement in an older check-up, if it was another one.
@@ -70,41 +49,40 @@ fn findings(checkup: &Checkup) -> impl Iterator<Item = &CheckupRow> {
 /// # Errors
 /// Only for a fault of this crate; see [`PageError`].
 pub fn page(checkup: &Checkup, old: Option<&Checkup>) -> Result<String, PageError> {
-    let parts = checkup.sections().into_iter().map(|(name, rows)| PartView {
-        name,
-        rows: rows.into_iter().map(|row| row_view(row, old)).collect(),
+    let view = |row: &CheckupRow| row_view(row, old);
+    let parts = checkup.sections().into_iter().map(|(name, rows)| {
+        let rows: Vec<Value> = rows.into_iter().map(view).collect();
+        json!({ "name": name, "rows": rows })
     });
-    let stopped = if checkup.interrupted { "yes" } else { "no" };
-    let shown = View {
-        it: checkup,
-        headline: checkup.headline(),
-        findings: findings(checkup).map(|row| row_view(row, old)).collect(),
-        sections: parts.collect(),
-        figures: figures(checkup),
-        facts: vec![
+    let figures = figures(checkup);
+    let charts = Charts::needed(!figures.is_empty());
+    let shown = json!({
+        "it": checkup,
+        "headline": checkup.headline(),
+        "findings": findings(checkup).map(view).collect::<Vec<_>>(),
+        "sections": parts.collect::<Vec<_>>(),
+        "figures": figures,
+        "facts": [
             ("Server", checkup.program.clone()),
             ("Protocol", checkup.protocol.clone()),
             ("Date", checkup.date.clone()),
             ("Machine", checkup.machine.clone()),
             ("Version", checkup.version.clone()),
             ("Took", format!("{:.0} s", checkup.seconds)),
-            ("Stopped early", stopped.to_owned()),
+            ("Stopped early", if checkup.interrupted { "yes" } else { "no" }.to_owned()),
         ],
-    };
-    let charts = if shown.figures.is_empty() { Charts::None } else { Charts::Packed };
+    });
     render("checkup.html", charts, &shown)
 }
 
 fn figures(checkup: &Checkup) -> Vec<Chart> {
-    let drawn =
-        |id: &str, [title, caption, y]: [&str; 3], names: Vec<String>, series: Vec<Series>| {
-            let (title, caption) = (title.to_owned(), caption.to_owned());
-            let x = Axis { names, ..Axis::default() };
-            let y = Axis { title: y.to_owned(), log: true, ..Axis::default() };
-            let is_empty = series.iter().all(|it| it.points.is_empty());
-            let it = Plot { title, caption, x, y, series };
-            (!is_empty).then(|| plot(id, &it, &mut by_names(&[])))
-        };
+    let drawn = |id: &str, [title, caption, y]: [&str; 3], names, series: Vec<Series>| {
+        let x = Axis { names, ..Axis::default() };
+        let y = Axis { title: y.to_owned(), log: true, ..Axis::default() };
+        let is_empty = series.iter().all(|it| it.points.is_empty());
+        let it = described([title, caption], [x, y], series);
+        (!is_empty).then(|| plot(id, &it, &mut by_names(&[])))
+    };
     let rows = checkup.rows.iter().filter(|row| row.measured.contains_key("healthy_p99_ns"));
     let line = |title: &str, key: &str| {
         let values = rows.clone().zip(1..).filter_map(|(row, at)| {

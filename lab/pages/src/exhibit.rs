@@ -8,35 +8,8 @@ use crate::charts::{Chart, by_names, plot};
 use crate::shell::{Charts, PageError, render};
 use document::{Account, CameOut, Document, Finding, Plot, Section, Table};
 use language::tr;
-use serde::Serialize;
+use serde_json::{Value, json};
 use stats::words;
-
-/// The template's values.
-#[derive(Serialize)]
-struct View<'a> {
-    it: &'a Document,
-    conclusion: String,
-    command: &'a str,
-    sides: [SectionView<'a>; 2],
-    rooms: Vec<SectionView<'a>>,
-    /// A table needs the whole width, so the two sides are stacked.
-    wide: bool,
-    together: Option<Chart>,
-    /// Class, expectation, and the number that decides.
-    findings: Vec<(&'static str, String, String)>,
-    facts: Vec<(String, String)>,
-    doubts: Vec<&'a str>,
-}
-
-#[derive(Serialize)]
-struct SectionView<'a> {
-    id: String,
-    name: &'a str,
-    setup: String,
-    finding: &'a str,
-    chart: Option<Chart>,
-    numbers: &'a Table,
-}
 
 /// Letters of a row, over all columns, that fit into half of the page.
 const ROW_MAX: usize = 52;
@@ -73,16 +46,18 @@ fn scaled_plot(id: &str, it: &Plot, (scale, names): (&str, &[&str])) -> Chart {
     chart
 }
 
-fn view<'a>(
-    it: &'a Section,
-    id: &str,
-    name: &'a str,
-    (scale, names): (&str, &[&str]),
-) -> SectionView<'a> {
+/// The template's values of a section.
+fn view(it: &Section, id: &str, name: &str, (scale, names): (&str, &[&str])) -> Value {
     let chart = it.plot.as_ref().map(|it| scaled_plot(&format!("plot-{id}"), it, (scale, names)));
     let scaled = if scale.is_empty() { String::new() } else { format!(" ({})", tr(scale)) };
-    let (setup, finding) = (format!("{}{scaled}", it.setup), it.finding.as_str());
-    SectionView { id: id.to_string(), name, setup, finding, chart, numbers: &it.numbers }
+    json!({
+        "id": id,
+        "name": name,
+        "setup": format!("{}{scaled}", it.setup),
+        "finding": it.finding,
+        "chart": chart,
+        "numbers": it.numbers,
+    })
 }
 
 /// The expectations, the failed ones first.
@@ -111,31 +86,30 @@ pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
     let rooms = rooms.map(|(room, at)| view(room, &format!("room-{at}"), &room.title, scale));
     let took = ("Took".to_string(), format!("{:.0} s", it.took_s));
     let stopped = it.interrupted.then_some("It was stopped before its end; this is a part of it.");
-    let shown = View {
-        it,
-        conclusion: it.conclusion.to_string(),
-        command,
-        sides: [
-            view(&it.flawed, "flawed", "Repeated as it was", scale),
-            view(&it.corrected, "corrected", "Without the flaw", scale),
-        ],
-        rooms: rooms.collect(),
-        wide: [&it.flawed, &it.corrected].iter().any(|it| is_wide(&it.numbers)),
-        together: it.together.as_ref().map(|it| scaled_plot("plot-together", it, scale)),
-        findings: findings(it),
-        facts: it.facts.iter().cloned().chain([took]).collect(),
-        doubts: stopped.into_iter().chain(it.doubts.iter().map(String::as_str)).collect(),
-    };
-    let drawn = shown.sides.iter().chain(&shown.rooms).any(|it| it.chart.is_some());
-    let is_empty = !drawn && shown.together.is_none();
-    render("exhibit.html", if is_empty { Charts::None } else { Charts::Packed }, &shown)
-}
-
-/// The values of an account's template.
-#[derive(Serialize)]
-struct AccountView<'a> {
-    it: &'a Account,
-    sections: Vec<SectionView<'a>>,
+    let sides = [
+        view(&it.flawed, "flawed", "Repeated as it was", scale),
+        view(&it.corrected, "corrected", "Without the flaw", scale),
+    ];
+    let both = [&it.flawed, &it.corrected];
+    let is_drawn = both.into_iter().chain(&it.rooms).any(|it| it.plot.is_some());
+    let together = it.together.as_ref().map(|it| scaled_plot("plot-together", it, scale));
+    let charts = Charts::needed(is_drawn || together.is_some());
+    let doubts = stopped.into_iter().chain(it.doubts.iter().map(String::as_str));
+    let shown = json!({
+        "it": it,
+        "conclusion": it.conclusion.to_string(),
+        "command": command,
+        "sides": sides,
+        "rooms": rooms.collect::<Vec<_>>(),
+        // A table needs the whole width, so the two sides are stacked.
+        "wide": both.iter().any(|it| is_wide(&it.numbers)),
+        "together": together,
+        // Class, expectation, and the number that decides.
+        "findings": findings(it),
+        "facts": it.facts.iter().chain([&took]).collect::<Vec<_>>(),
+        "doubts": doubts.collect::<Vec<_>>(),
+    });
+    render("exhibit.html", charts, &shown)
 }
 
 /// Makes the page of an account: one HTML file, offline.
@@ -144,15 +118,14 @@ struct AccountView<'a> {
 /// Only for a fault of this crate; see [`PageError`].
 pub fn account(it: &Account) -> Result<String, PageError> {
     let plots = it.sections.iter().filter_map(|it| it.plot.as_ref());
+    let charts = Charts::needed(plots.clone().next().is_some());
     let names: Vec<&str> =
         plots.flat_map(|plot| &plot.series).map(|series| series.name.as_str()).collect();
-    let mut sections = Vec::new();
-    for (at, section) in it.sections.iter().enumerate() {
-        sections.push(view(section, &format!("part-{at}"), &section.title, ("", &names)));
-    }
-    let drawn = sections.iter().any(|it| it.chart.is_some());
-    let charts = if drawn { Charts::Packed } else { Charts::None };
-    render("account.html", charts, &AccountView { it, sections })
+    let sections = it.sections.iter().enumerate();
+    let section =
+        |(at, it): (usize, &Section)| view(it, &format!("part-{at}"), &it.title, ("", &names));
+    let sections: Vec<Value> = sections.map(section).collect();
+    render("account.html", charts, &json!({ "it": it, "sections": sections }))
 }
 
 #[cfg(test)]

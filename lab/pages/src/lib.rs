@@ -36,6 +36,6 @@ pub mod terminal;
 pub mod words;
 
 pub use exhibit::{account, exhibit};
-pub use report::{report, report_with};
+pub use report::report;
 pub use results::{Repeated, results, results_markdown};
 pub use shell::PageError;

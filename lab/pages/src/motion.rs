@@ -5,6 +5,7 @@
 
 use crate::shell::{Charts, PageError, render};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::borrow::Cow;
 
 /// One engine while it served the clients.
@@ -92,16 +93,11 @@ pub struct RecordedRequest {
 /// # Errors
 /// A template that does not fit, which is a mistake in this crate.
 pub fn motion(recordings: &[Recording]) -> Result<String, PageError> {
-    #[derive(Serialize)]
-    struct View<'a> {
-        engines: Vec<&'a str>,
-        data: String,
-        motion: &'static str,
-    }
     // The data stand in a script element, which `<` could end.
     let data = serde_json::to_string(recordings).unwrap_or_default().replace('<', "\\u003c");
-    let engines = recordings.iter().map(|it| it.engine.as_str()).collect();
-    let view = View { engines, data, motion: include_str!("assets/motion.js") };
+    let engines: Vec<&str> = recordings.iter().map(|it| it.engine.as_str()).collect();
+    let motion = include_str!("assets/motion.js");
+    let view = json!({ "engines": engines, "data": data, "motion": motion });
     render("motion.html", Charts::None, &view)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::shell::{Charts, PageError, render};
 use document::{Document, Figure};
-use serde::Serialize;
+use serde_json::{Value, json};
 use stats::words;
 
 /// One exhibit that was run, with links to its files.
@@ -20,37 +20,16 @@ pub struct Repeated {
     pub page: String,
 }
 
-/// The exhibits of one published document.
-#[derive(Serialize)]
-struct Group<'a> {
-    published: &'a Figure,
-    rows: Vec<Row<'a>>,
-}
-
-#[derive(Serialize)]
-struct Row<'a> {
-    it: &'a Document,
-    date: &'a str,
-    command: &'a str,
-    raw: &'a str,
-    page: &'a str,
-    conclusion: String,
-    /// Expectation, whether it came out, the value with its interval.
-    findings: Vec<[String; 3]>,
-}
-
-#[derive(Serialize)]
-struct View<'a> {
-    groups: Vec<Group<'a>>,
-}
-
-fn row<'a>(it: &'a Document, command: &'a str) -> Row<'a> {
+/// The template's values of an exhibit.
+fn row(it: &Document, command: &str) -> Value {
     let findings = it.findings.iter().map(|finding| {
         let found = finding.found(words::number);
+        // Expectation, whether it came out, the value with its interval.
         [finding.expected.clone(), finding.came_out.to_string(), found]
     });
-    let (date, raw, page, conclusion) = ("", "", "", it.conclusion.to_string());
-    Row { it, date, command, raw, page, conclusion, findings: findings.collect() }
+    let findings: Vec<[String; 3]> = findings.collect();
+    let conclusion = it.conclusion.to_string();
+    json!({ "it": it, "command": command, "conclusion": conclusion, "findings": findings })
 }
 
 /// An exhibit as Markdown, for a folder of kept runs: numbers and words, no charts. `command`
@@ -62,19 +41,20 @@ pub fn exhibit_markdown(it: &Document, command: &str) -> Result<String, PageErro
     Ok(render("exhibit.md", Charts::None, &row(it, command))? + "\n")
 }
 
-fn view(all: &[Repeated]) -> View<'_> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
-    for repeated in all {
-        let Repeated { document, date, command, raw, page } = repeated;
-        let (published, row) = (&document.published, row(document, command));
-        let row = Row { date, raw, page, ..row };
-        let same = groups.iter_mut().find(|it| it.published.document == published.document);
+/// The exhibits by the document that was published.
+fn view(all: &[Repeated]) -> Value {
+    let mut groups: Vec<(&Figure, Vec<Value>)> = Vec::new();
+    for Repeated { document, date, command, raw, page } in all {
+        let (published, mut row) = (&document.published, row(document, command));
+        (row["date"], row["raw"], row["page"]) = (json!(date), json!(raw), json!(page));
+        let same = groups.iter_mut().find(|it| it.0.document == published.document);
         match same {
-            Some(group) => group.rows.push(row),
-            None => groups.push(Group { published, rows: vec![row] }),
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((published, vec![row])),
         }
     }
-    View { groups }
+    let group = |(published, rows)| json!({ "published": published, "rows": rows });
+    json!({ "groups": groups.into_iter().map(group).collect::<Vec<_>>() })
 }
 
 /// Makes the page of results: one HTML file next to the files that it links to.

@@ -12,21 +12,8 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context, escape_formatter};
 use serde::Serialize;
 
-/// The reason why there is no page.
-#[derive(Debug, derive_more::Display)]
-pub enum PageError {
-    /// A template and its data do not fit: a mistake in this crate.
-    #[display("a page's template failed: {_0}")]
-    Template(minijinja::Error),
-}
-
-impl std::error::Error for PageError {}
-
-impl From<minijinja::Error> for PageError {
-    fn from(why: minijinja::Error) -> PageError {
-        PageError::Template(why)
-    }
-}
+/// The reason why there is no page: a template and its data do not fit, a mistake in this crate.
+pub use minijinja::Error as PageError;
 
 /// The files that templates are made of, by the names that they include each other by.
 const TEMPLATES: &[(&str, &str)] = &[
@@ -61,6 +48,13 @@ pub(crate) enum Charts {
     Packed,
     /// The page draws nothing, or without a script.
     None,
+}
+
+impl Charts {
+    /// The script, where there is something to draw.
+    pub(crate) fn needed(is_drawn: bool) -> Charts {
+        if is_drawn { Charts::Packed } else { Charts::None }
+    }
 }
 
 /// Whether each column holds words: they stand at the left, numbers at the right.
@@ -117,5 +111,5 @@ pub(crate) fn render(
         plotly,
     };
     let all = context! { ..Value::from(Serde(view)), ..shell };
-    Ok(environment.get_template(name)?.render(all)?)
+    environment.get_template(name)?.render(all)
 }

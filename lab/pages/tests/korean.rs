@@ -48,7 +48,7 @@ fn a_korean_report_has_no_english_sentence() {
     for run in [sample::whole(), sample::small()] {
         let summary = lab::verdict::analyse(&run);
         let doubts = lab::doubts::doubts(&run, &summary);
-        let html = pages::report(&run, &summary, &doubts).expect("the template fits");
+        let html = pages::report(&run, &summary, &doubts, &[]).expect("the template fits");
         if let Some(file) = std::env::var_os("KOREAN_REPORT") {
             std::fs::write(file, &html).expect("the file can be written");
         }

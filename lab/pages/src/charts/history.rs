@@ -1,7 +1,7 @@
 //! The last comparisons of two servers, run by run: a drift that no single run shows.
 
-use super::{Chart, by_names, plot};
-use document::{Axis, Plot, Point, Series};
+use super::{Chart, by_names, described, plot};
+use document::{Axis, Point, Series};
 use lab::metric::Metric;
 use lab::record::Run;
 use lab::verdict::Summary;
@@ -82,13 +82,11 @@ pub fn history(all: &[Past]) -> Option<Chart> {
     let caption = "Ratios to the baseline, run by run; bars are 95 % intervals. Each was measured \
         on one machine in one race, so ratios may be compared across days, and times may not.";
     let name = |past: &Past| format!("{} {}", past.date, past.note).trim_end().to_string();
-    let drawn = Plot {
-        title: "The last runs".to_string(),
-        caption: caption.to_string(),
-        x: Axis { names: all.iter().map(name).collect(), ..Axis::default() },
-        y: Axis { title: "ratio".to_string(), log: true, ..Axis::default() },
-        series: series.collect(),
-    };
+    let axes = [
+        Axis { names: all.iter().map(name).collect(), ..Axis::default() },
+        Axis { title: "ratio".to_string(), log: true, ..Axis::default() },
+    ];
+    let drawn = described(["The last runs", caption], axes, series.collect());
     Some(plot("history", &drawn, &mut by_names(&[])))
 }
 

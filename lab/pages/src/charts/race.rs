@@ -3,9 +3,9 @@
 //! A server has the same colour in every chart, because a series takes it from the arm whose name
 //! it begins with.
 
-use super::{Chart, by_names, look, plot};
+use super::{Chart, by_names, described, look, plot};
 use crate::words;
-use document::{Axis, Mark, Plot, Point, Series, Table};
+use document::{Axis, Mark, Point, Series, Table};
 use lab::load::Times;
 use lab::plan::Model;
 use lab::record::Run;
@@ -50,9 +50,17 @@ fn micros(ns: Option<f64>) -> Option<f64> {
     ns.map(|ns| ns / 1e3)
 }
 
-/// Draws a plot whose series belong to servers; none if it has no point.
-fn drawn(run: &Run, id: String, mut plot: Plot) -> Option<Chart> {
-    plot.series.retain(|it| !it.points.is_empty());
+/// Draws a plot of series that belong to servers, with its title and caption and the axes x and y;
+/// none if it has no point.
+fn drawn(
+    run: &Run,
+    id: &str,
+    words: [&str; 2],
+    axes: [Axis; 2],
+    mut series: Vec<Series>,
+) -> Option<Chart> {
+    series.retain(|it| !it.points.is_empty());
+    let shown = described(words, axes, series);
     let plan = &run.manifest.plan;
     // Of two arms one of which has the other's name at its beginning, the longer one.
     let of = |series: &Series| {
@@ -61,7 +69,7 @@ fn drawn(run: &Run, id: String, mut plot: Plot) -> Option<Chart> {
         let arm = fits.max_by_key(|arm| arm.name.len()).map_or("", |arm| arm.name.as_str());
         look(plan, arm)
     };
-    (!plot.series.is_empty()).then(|| self::plot(&id, &plot, &mut |it| of(it)))
+    (!shown.series.is_empty()).then(|| plot(id, &shown, &mut |it| of(it)))
 }
 
 /// Trials of an arm at a load point.
@@ -105,14 +113,8 @@ fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
     let what = if open { "response time" } else { "service time" };
     let caption = "Medians over the blocks; bars reach from the quickest trial to the slowest. \
         Lower is better. A line ends where fewer than a hundred requests are slower.";
-    let plot = Plot {
-        title: format!("{point}: {what}"),
-        caption: caption.to_string(),
-        x: named("share of requests that are quicker", QUANTILES),
-        y: times(what),
-        series,
-    };
-    drawn(run, format!("tail-{at}"), plot)
+    let axes = [named("share of requests that are quicker", QUANTILES), times(what)];
+    drawn(run, &format!("tail-{at}"), [&format!("{point}: {what}"), caption], axes, series)
 }
 
 /// All curves of a run that have at least two places.
@@ -141,14 +143,10 @@ fn speed(run: &Run, sweep: &Sweep, at: usize) -> Option<Chart> {
     let point = |it: &Place| {
         Some(Point { x: it.x, y: it.throughput_rps?, range: it.low_rps.zip(it.high_rps) })
     };
-    let plot = Plot {
-        title: "Throughput against concurrency".to_string(),
-        caption: "Marks: medians over the blocks with their intervals.".to_string(),
-        x: log("connections"),
-        y: linear("requests/s"),
-        series: curves(sweep, "", point),
-    };
-    drawn(run, format!("sweep-{at}"), plot)
+    let series = curves(sweep, "", point);
+    let axes = [log("connections"), linear("requests/s")];
+    let caption = "Marks: medians over the blocks with their intervals.";
+    drawn(run, &format!("sweep-{at}"), ["Throughput against concurrency", caption], axes, series)
 }
 
 fn latency(run: &Run, sweep: &Sweep, at: usize) -> Option<Chart> {
@@ -164,14 +162,9 @@ fn latency(run: &Run, sweep: &Sweep, at: usize) -> Option<Chart> {
     };
     let caption = "Lines: p99. Marks alone: p50. Medians over the blocks. Where a curve bends \
         upwards, the server has begun to let requests wait.";
-    let plot = Plot {
-        title: title.to_string(),
-        caption: caption.to_string(),
-        x,
-        y: times(what),
-        series: curves(sweep, "", |it| point(it, it.p99_ns)).into_iter().chain(middle).collect(),
-    };
-    drawn(run, format!("latency-{at}"), plot)
+    let series = curves(sweep, "", |it| point(it, it.p99_ns)).into_iter().chain(middle).collect();
+    let axes = [x, times(what)];
+    drawn(run, &format!("latency-{at}"), [title, caption], axes, series)
 }
 
 /// The answered share of the offered requests.
@@ -182,14 +175,9 @@ fn answered(run: &Run, sweep: &Sweep, at: usize) -> Option<Chart> {
     };
     let caption = "Below 100 % the server does not keep up, and latencies at that rate only say \
         how long the run was.";
-    let plot = Plot {
-        title: "Answered against offered".to_string(),
-        caption: caption.to_string(),
-        x: linear("offered requests/s"),
-        y: linear("answered, % of offered"),
-        series: curves(sweep, "", point),
-    };
-    drawn(run, format!("answered-{at}"), plot)
+    let series = curves(sweep, "", point);
+    let axes = [linear("offered requests/s"), linear("answered, % of offered")];
+    drawn(run, &format!("answered-{at}"), ["Answered against offered", caption], axes, series)
 }
 
 /// One chart for each load point that searched for a capacity.
@@ -220,14 +208,8 @@ fn capacity(run: &Run, point: &str, at: usize) -> Option<Chart> {
         format!("{} % within {}", super::short(search.quantile * 100.0), words::time(limit));
     let caption = "Each mark is one probe with a fresh server; those called broken did not keep \
         the promise. Response times are those of the promised share.";
-    let plot = Plot {
-        title: format!("{point}: {promised}"),
-        caption: caption.to_string(),
-        x: log("offered requests/s"),
-        y: times("response time"),
-        series,
-    };
-    drawn(run, format!("capacity-{at}"), plot)
+    let axes = [log("offered requests/s"), times("response time")];
+    drawn(run, &format!("capacity-{at}"), [&format!("{point}: {promised}"), caption], axes, series)
 }
 
 /// Latency through an overload, one chart for each such load point with a time line.
@@ -253,14 +235,9 @@ fn overload(run: &Run, point: &str, at: usize) -> Option<Chart> {
     };
     let caption = "Median response time, slice by slice, medians over the blocks: how high it \
         climbs while too much is asked, and how soon it is back.";
-    let plot = Plot {
-        title: point.to_string(),
-        caption: caption.to_string(),
-        x: linear("ms"),
-        y: times("median response time"),
-        series: run.manifest.plan.arms.iter().map(|arm| line(&arm.name)).collect(),
-    };
-    drawn(run, format!("overload-{at}"), plot)
+    let series = run.manifest.plan.arms.iter().map(|arm| line(&arm.name)).collect();
+    let axes = [linear("ms"), times("median response time")];
+    drawn(run, &format!("overload-{at}"), [point, caption], axes, series)
 }
 
 /// CPU per request: one chart for each load point outside curves.
@@ -292,19 +269,13 @@ fn cost(point: &str, arms: &[ArmSummary], at: usize) -> Option<Chart> {
     };
     let caption = "Medians of all the server's processes and threads, split by samples at the \
         kernel's tick. Shorter is better.";
-    let plot = Plot {
-        title: point.to_string(),
-        caption: caption.to_string(),
-        x: named("", known.iter().map(|(arm, _)| arm.arm.clone())),
-        y: linear("µs of server CPU per request"),
-        series,
-    };
-    (!known.is_empty())
-        .then(|| plot_of_parts(&format!("cost-{at}"), &plot, &["in the kernel", "in the program"]))
-}
-
-fn plot_of_parts(id: &str, it: &Plot, names: &[&str]) -> Chart {
-    plot(id, it, &mut by_names(names))
+    let axes = [
+        named("", known.iter().map(|(arm, _)| arm.arm.clone())),
+        linear("µs of server CPU per request"),
+    ];
+    let shown = described([point, caption], axes, series);
+    let mut look = by_names(&["in the kernel", "in the program"]);
+    (!known.is_empty()).then(|| plot(&format!("cost-{at}"), &shown, &mut look))
 }
 
 /// System calls per request, one chart for each load point with a census.
@@ -338,14 +309,13 @@ fn calls(run: &Run, point: &str, at: usize) -> Option<Chart> {
     let series = series.filter(|it| it.points.iter().any(|it| it.y > 0.0)).collect();
     let tool = here.iter().map(|census| census.tool.as_str()).find(|tool| !tool.is_empty());
     let by = tool.map(|tool| format!(" by {tool}")).unwrap_or_default();
-    let plot = Plot {
-        title: point.to_string(),
-        caption: format!("Counted in a separate run{by}; no speed was taken from it."),
-        x: named("", here.iter().map(|census| census.arm.clone())),
-        y: linear("system calls per request"),
-        series,
-    };
-    (!here.is_empty()).then(|| plot_of_parts(&format!("calls-{at}"), &plot, &names))
+    let caption = format!("Counted in a separate run{by}; no speed was taken from it.");
+    let axes = [
+        named("", here.iter().map(|census| census.arm.clone())),
+        linear("system calls per request"),
+    ];
+    let shown = described([point, &caption], axes, series);
+    (!here.is_empty()).then(|| plot(&format!("calls-{at}"), &shown, &mut by_names(&names)))
 }
 
 /// All trials in the order of running with the machine's noise, if there was any trial.
@@ -370,14 +340,9 @@ pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {
     let caption = "Each mark is one trial against the median of its arm and load point: a race \
         that drifts shows here. Where a trial is called disturbed, a gate of the machine failed. \
         Lines: the share of the machine that went elsewhere, %.";
-    let plot = Plot {
-        title: "Trials in the order of running".to_string(),
-        caption: caption.to_string(),
-        x: linear("seconds since the race began"),
-        y: linear("% off its median"),
-        series,
-    };
-    let chart = drawn(run, "timeline".to_string(), plot)?;
+    let axes = [linear("seconds since the race began"), linear("% off its median")];
+    let words = ["Trials in the order of running", caption];
+    let chart = drawn(run, "timeline", words, axes, series)?;
     Some(Chart { table: gates(run), ..chart })
 }
 

@@ -1,7 +1,7 @@
 //! The first tables of the page: for each registered metric every arm at every load point, its
 //! median, its ratio to the baseline, and the decision on it.
 //!
-//! The page's template gets these structures as they are; the decisions come from the summary. One
+//! The page's template gets these values as they are; the decisions come from the summary. One
 //! metric is one table, arms in the order of the result. A cell shows the median, the ratio with
 //! its interval and a strip that draws the interval; all strips of a page share one axis, so that
 //! they can be compared by eye. Comparisons that the plan did not register are only in the JSON
@@ -13,73 +13,12 @@ use crate::words;
 use lab::metric::Metric;
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::verdict::{ArmSummary, ArmVerdict, Light, PointSummary, Summary};
-use serde::Serialize;
+use lab::verdict::{ArmSummary, ArmVerdict, PointSummary, Summary};
+use serde_json::{Value, json};
 use stats::{Comparison, Decision, Interval};
 
-/// The tables.
-#[derive(Serialize)]
-pub(super) struct Answer {
-    /// One for each registered metric, at the separate load points.
-    tables: Vec<MetricTable>,
-    /// The same for the load points of each curve, by its name.
-    curves: Vec<(String, Vec<MetricTable>)>,
-    /// For each load point the reasons of its costlier arms.
-    reasons: Vec<(String, Vec<String>)>,
-    axis: (String, String),
-    examples: Vec<Example>,
-}
-
-/// One metric: a row for each arm, a column for each load point.
-#[derive(Serialize)]
-struct MetricTable {
-    metric: &'static str,
-    /// The words for the two sides of 1: left, right.
-    sides: (&'static str, &'static str),
-    points: Vec<String>,
-    /// Whether it says next to each arm what an idle connection costs and how far to trust it.
-    is_first: bool,
-    has_rooms: bool,
-    rows: Vec<Row>,
-}
-
-/// One arm.
-#[derive(Serialize)]
-struct Row {
-    arm: String,
-    note: String,
-    colour: String,
-    twin: bool,
-    absent: Option<String>,
-    /// One for each load point.
-    cells: Vec<Option<Cell>>,
-    room: String,
-    lamps: Vec<(&'static str, String)>,
-}
-
-/// One arm at one load point.
-#[derive(Serialize)]
-struct Cell {
-    class: &'static str,
-    word: &'static str,
-    term: &'static str,
-    value: String,
-    over: String,
-    strip: String,
-    aside: String,
-}
-
-/// An interval that explains a word.
-#[derive(Serialize)]
-struct Example {
-    class: &'static str,
-    word: &'static str,
-    strip: String,
-    text: &'static str,
-}
-
 /// The tables of a race.
-pub(super) fn answer(run: &Run, summary: &Summary) -> Answer {
+pub(super) fn answer(run: &Run, summary: &Summary) -> Value {
     let page = Page { run, summary, axis: axis(summary) };
     let plan = &run.manifest.plan;
     let (alone, rest): (Vec<&PointSummary>, Vec<&PointSummary>) =
@@ -93,7 +32,7 @@ pub(super) fn answer(run: &Run, summary: &Summary) -> Answer {
             None => curves.push((series, vec![point])),
         }
     }
-    let mut curves: Vec<(String, Vec<MetricTable>)> =
+    let mut curves: Vec<(String, Vec<Value>)> =
         curves.into_iter().map(|(name, points)| (name, page.tables(&points))).collect();
     // Where all points belong to curves, the first is no detail.
     let tables = match alone.is_empty() && !curves.is_empty() {
@@ -101,13 +40,16 @@ pub(super) fn answer(run: &Run, summary: &Summary) -> Answer {
         false => page.tables(&alone),
     };
     let (low, high) = page.axis.ends();
-    Answer {
-        tables,
-        curves,
-        reasons: reasons(summary),
-        axis: (words::ratio(low), words::ratio(high)),
-        examples: examples(),
-    }
+    json!({
+        // One for each registered metric, at the separate load points.
+        "tables": tables,
+        // The same for the load points of each curve, by its name.
+        "curves": curves,
+        // For each load point the reasons of its costlier arms.
+        "reasons": reasons(summary),
+        "axis": [words::ratio(low), words::ratio(high)],
+        "examples": examples(),
+    })
 }
 
 /// One axis for all strips of the page, so that they can be compared by eye.
@@ -132,12 +74,14 @@ impl Page<'_> {
     }
 
     /// A table for each metric that is registered at one of the points.
-    fn tables(&self, points: &[&PointSummary]) -> Vec<MetricTable> {
+    fn tables(&self, points: &[&PointSummary]) -> Vec<Value> {
         let metrics = crate::terminal::registered(self.plan(), points);
         metrics.into_iter().enumerate().map(|(at, it)| self.table(points, it, at == 0)).collect()
     }
 
-    fn table(&self, points: &[&PointSummary], metric: Metric, is_first: bool) -> MetricTable {
+    /// One metric: a row for each arm, a column for each load point. The first table says next to
+    /// each arm what an idle connection costs and how far to trust it.
+    fn table(&self, points: &[&PointSummary], metric: Metric, is_first: bool) -> Value {
         let (better, worse) = metric.words();
         let more = metric.better() == stats::Better::More;
         let points: Vec<&PointSummary> =
@@ -149,61 +93,63 @@ impl Page<'_> {
                 arms.push(absent);
             }
         }
-        MetricTable {
-            metric: metric.name(),
-            sides: if more { (worse, better) } else { (better, worse) },
-            points: points.iter().map(|it| it.point.clone()).collect(),
-            is_first,
-            has_rooms: is_first && !self.summary.answer.rooms.is_empty(),
-            rows: arms.into_iter().map(|arm| self.row(arm, &points, metric, is_first)).collect(),
-        }
+        let rows = arms.into_iter().map(|arm| self.row(arm, &points, metric, is_first));
+        json!({
+            "metric": metric.name(),
+            // The words for the two sides of 1: left, right.
+            "sides": if more { [worse, better] } else { [better, worse] },
+            "points": points.iter().map(|it| &it.point).collect::<Vec<_>>(),
+            "is_first": is_first,
+            "has_rooms": is_first && !self.summary.answer.rooms.is_empty(),
+            "rows": rows.collect::<Vec<_>>(),
+        })
     }
 
-    fn row(&self, arm: &str, points: &[&PointSummary], metric: Metric, is_first: bool) -> Row {
-        let plan = self.plan();
+    fn row(&self, arm: &str, points: &[&PointSummary], metric: Metric, is_first: bool) -> Value {
         let mine = |point: &&PointSummary| point.arms.iter().find(|it| it.arm == arm).cloned();
         let all: Vec<ArmSummary> = self.summary.points.iter().filter_map(|it| mine(&it)).collect();
-        let note = plan.arms.iter().find(|it| it.name == arm).map(|it| it.note.clone());
         let room = self.summary.answer.rooms.iter().find(|room| room.arm == arm);
-        let mut lamps: Vec<(&'static str, String)> = Vec::new();
+        let mut lamps = Vec::new();
         for lamp in all.iter().flat_map(|it| &it.lamps).filter(|_| is_first) {
-            let shown = (light(lamp.light), lamp.text.clone());
+            let shown = (lamp.light, &lamp.text);
             if !lamps.contains(&shown) {
                 lamps.push(shown);
             }
         }
-        Row {
-            arm: arm.to_string(),
-            note: note.unwrap_or_default(),
-            colour: look(plan, arm).colour.trim_start_matches('$').to_string(),
-            twin: all.iter().any(|it| it.twin),
-            absent: match all.iter().all(|it| it.absent.is_some()) {
-                true => all.first().and_then(|it| it.absent.clone()),
-                false => None,
-            },
-            cells: points.iter().map(|it| self.cell(it, &mine(it)?, metric)).collect(),
-            room: room.map(words::room).unwrap_or_default(),
-            lamps,
-        }
+        let is_absent = all.iter().all(|it| it.absent.is_some());
+        let cell = |it: &&PointSummary| self.cell(it, &mine(it)?, metric);
+        json!({
+            "arm": arm,
+            "colour": look(self.plan(), arm).colour.trim_start_matches('$'),
+            "twin": all.iter().any(|it| it.twin),
+            "absent": all.first().filter(|_| is_absent).and_then(|it| it.absent.as_ref()),
+            // One for each load point.
+            "cells": points.iter().map(cell).collect::<Vec<_>>(),
+            "room": room.map(words::room).unwrap_or_default(),
+            "lamps": lamps,
+        })
     }
 
-    fn cell(&self, point: &PointSummary, arm: &ArmSummary, metric: Metric) -> Option<Cell> {
+    fn cell(&self, point: &PointSummary, arm: &ArmSummary, metric: Metric) -> Option<Value> {
         let value = words::median(self.summary, &point.point, arm, metric)?;
         let Some(judged) = arm.judged(metric) else {
-            let (class, word, term, aside) = ("open", "1", "ratio", String::new());
-            let (over, strip) = ("1".to_string(), String::new());
-            return arm.baseline.then_some(Cell { class, word, term, value, over, strip, aside });
+            return arm.baseline.then(|| json!({ "value": value, "over": "1", "strip": "" }));
         };
         let (class, term) = if arm.twin { ("open", "floor") } else { class(judged) };
-        let word = if arm.twin { "noise" } else { judged.word() };
-        let over = words::ratio_with_interval(judged);
-        let strip = strip::draw(self.axis, class, point.floor(metric), &judged.comparison);
         let aside = match (arm.twin, judged.forecast, judged.at_least) {
             (true, ..) | (_, None, false) => String::new(),
             (_, Some(blocks), _) => words::forecast(blocks, words::block_ms(self.run)),
             (_, None, true) => "a bound: the generator was the limit".to_string(),
         };
-        Some(Cell { class, word, term, value, over, strip, aside })
+        Some(json!({
+            "class": class,
+            "word": if arm.twin { "noise" } else { judged.word() },
+            "term": term,
+            "value": value,
+            "over": words::ratio_with_interval(judged),
+            "strip": strip::draw(self.axis, class, point.floor(metric), &judged.comparison),
+            "aside": aside,
+        }))
     }
 }
 
@@ -211,14 +157,6 @@ impl Page<'_> {
 fn has(plan: &Plan, point: &PointSummary, metric: Metric) -> bool {
     let load = plan.points.iter().find(|it| it.name == point.point);
     load.is_some_and(|load| plan.registers(load, metric))
-}
-
-fn light(light: Light) -> &'static str {
-    match light {
-        Light::Green => "green",
-        Light::Amber => "amber",
-        Light::Red => "red",
-    }
 }
 
 /// The colour of a decision, and the term that explains its word.
@@ -243,7 +181,7 @@ fn reasons(summary: &Summary) -> Vec<(String, Vec<String>)> {
 }
 
 /// Four intervals that explain the four words.
-fn examples() -> Vec<Example> {
+fn examples() -> Vec<Value> {
     let axis = Axis::holding([1.3].into_iter());
     let floor = 1.03_f64.ln();
     [
@@ -266,7 +204,8 @@ fn examples() -> Vec<Example> {
     .map(|(class, word, (low, ratio, high), text)| {
         let interval = Some(Interval { low, high, cover: 0.969 });
         let found = Comparison { log_ratios: Vec::new(), ratio, interval };
-        Example { class, word, strip: strip::draw(axis, class, floor, &found), text }
+        let strip = strip::draw(axis, class, floor, &found);
+        json!({ "class": class, "word": word, "strip": strip, "text": text })
     })
     .collect()
 }

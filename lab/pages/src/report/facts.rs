@@ -4,86 +4,46 @@
 //! lights: answers, settled comparisons, noise, disturbed trials, size. `numbers` has all medians,
 //! and `manifest` what is needed to repeat the run. Columns without data are left out.
 
-use super::outcomes::{Outcomes, outcomes};
+use super::outcomes::outcomes;
 use crate::words;
-use lab::plan::{LoadPoint, Model, Rate};
+use lab::plan::{Arm, LoadPoint, Model, Rate};
 use lab::record::Run;
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
-use serde::Serialize;
+use serde_json::{Value, json};
 use stats::Decision;
 
-/// One reason for trust or distrust in a few words.
-#[derive(Serialize)]
-pub(super) struct Fact {
-    /// `green`, `amber`, `red`.
-    light: &'static str,
-    term: &'static str,
-    name: &'static str,
-    value: String,
+/// One reason for trust or distrust: the light, the term that explains it, its name and value.
+fn fact(light: &str, term: &str, name: &str, value: &str) -> Value {
+    json!({ "light": light, "term": term, "name": name, "value": value })
 }
 
-/// Medians of all arms at one load point.
-#[derive(Serialize)]
-pub(super) struct Numbers {
-    point: String,
-    what: String,
-    /// Heading and the term that explains it, if any.
-    head: Vec<(&'static str, Option<&'static str>)>,
-    rows: Vec<NumberRow>,
-    outcomes: Option<Outcomes>,
-}
-
-#[derive(Serialize)]
-struct NumberRow {
-    arm: String,
-    absent: Option<String>,
-    values: Vec<String>,
-}
-
-/// One arm with its command.
-#[derive(Serialize)]
-pub(super) struct ArmRow {
-    name: String,
-    note: String,
-    command: String,
-    program: String,
+fn light(is_amber: bool) -> &'static str {
+    if is_amber { "amber" } else { "green" }
 }
 
 /// The validity of the whole race at a glance.
-pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
+pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Value> {
     let mut facts = vec![checked(run)];
     let arms = summary.points.iter().flat_map(|it| &it.arms).filter(|it| !it.twin);
     let judged = arms.flat_map(|arm| &arm.judged).filter(|it| it.registered);
     let all = judged.clone().count();
     let open = judged.filter(|it| it.decision == Decision::Open).count();
-    facts.push(Fact {
-        light: if open * 2 > all { "amber" } else { "green" },
-        term: "unresolved",
-        name: "settled",
-        value: format!("{} of {all} comparisons", all - open),
-    });
+    let settled = format!("{} of {all} comparisons", all - open);
+    facts.push(fact(light(open * 2 > all), "unresolved", "settled", &settled));
     facts.extend(noise(summary));
+    let disturbed = match summary.objected {
+        0 => "no trial".to_string(),
+        count => words::counted(count, "trial"),
+    };
+    facts.push(fact(light(summary.objected > 0), "gate", "disturbed", &disturbed));
     // A race may end before its plan's last block.
     let label = lab::plan::Plan::label_for(run.blocks());
-    facts.push(Fact {
-        light: if summary.objected > 0 { "amber" } else { "green" },
-        term: "gate",
-        name: "disturbed",
-        value: match summary.objected {
-            0 => "no trial".to_string(),
-            count => words::counted(count, "trial"),
-        },
-    });
-    facts.push(Fact {
-        light: if label == "smoke" { "amber" } else { "green" },
-        term: "smoke",
-        name: "size",
-        value: format!("{label}, {}", words::counted(run.blocks(), "block")),
-    });
+    let size = format!("{label}, {}", words::counted(run.blocks(), "block"));
+    facts.push(fact(light(label == "smoke"), "smoke", "size", &size));
     facts
 }
 
-fn checked(run: &Run) -> Fact {
+fn checked(run: &Run) -> Value {
     let results: Vec<_> = run.trials.iter().filter_map(|trial| trial.result()).collect();
     let looked: Vec<_> = results.iter().filter_map(|load| load.checked()).collect();
     let right = looked.iter().filter(|check| check.ok).count();
@@ -97,11 +57,11 @@ fn checked(run: &Run) -> Fact {
         all if right == all && all == results.len() => format!("right in all {all} trials"),
         all => format!("right in {right} of {all} trials"),
     };
-    Fact { light, term: "check", name: "answers", value }
+    fact(light, "check", "answers", &value)
 }
 
 /// The largest A/A floor among the metrics that lead.
-fn noise(summary: &Summary) -> Option<Fact> {
+fn noise(summary: &Summary) -> Option<Value> {
     let floors = summary
         .points
         .iter()
@@ -109,15 +69,11 @@ fn noise(summary: &Summary) -> Option<Fact> {
     let widest = floors.clone().map(|floor| floor.log).max_by(f64::total_cmp)?;
     let strayed = floors.clone().any(|floor| floor.strayed);
     let share = widest.exp() - 1.0;
-    Some(Fact {
-        light: if strayed || share > 0.1 { "amber" } else { "green" },
-        term: "floor",
-        name: "noise",
-        value: match share {
-            share if share < 1.0 => format!("up to ±{}", words::percent(share)),
-            share => format!("up to {}", words::ratio(share + 1.0)),
-        },
-    })
+    let value = match share {
+        share if share < 1.0 => format!("up to ±{}", words::percent(share)),
+        share => format!("up to {}", words::ratio(share + 1.0)),
+    };
+    Some(fact(light(strayed || share > 0.1), "floor", "noise", &value))
 }
 
 /// A column of the numbers: heading, term, value.
@@ -169,37 +125,35 @@ fn p99(arm: &ArmSummary) -> Option<String> {
 
 /// The numbers of the separate load points, and those of points on curves. If all belong to curves,
 /// all go into the first part.
-pub(super) fn all_numbers(run: &Run, summary: &Summary) -> (Vec<Numbers>, Vec<Numbers>) {
+pub(super) fn all_numbers(run: &Run, summary: &Summary) -> (Vec<Value>, Vec<Value>) {
     let plan = &run.manifest.plan;
     let (own, more): (Vec<&PointSummary>, Vec<&PointSummary>) =
         summary.points.iter().partition(|point| words::is_alone(plan, &point.point));
-    let tables = |points: Vec<&PointSummary>| -> Vec<Numbers> {
+    let tables = |points: Vec<&PointSummary>| -> Vec<Value> {
         points.into_iter().map(|point| numbers(run, point)).collect()
     };
     if own.is_empty() { (tables(more), Vec::new()) } else { (tables(own), tables(more)) }
 }
 
 /// Medians at one load point; a column that no arm has is left out.
-fn numbers(run: &Run, point: &PointSummary) -> Numbers {
+fn numbers(run: &Run, point: &PointSummary) -> Value {
     let load = run.manifest.plan.points.iter().find(|it| it.name == point.point);
     let has = |column: &&Column| point.arms.iter().any(|arm| (column.2)(arm).is_some());
     let columns: Vec<&Column> = COLUMNS.iter().filter(has).collect();
-    let row = |arm: &ArmSummary| NumberRow {
-        arm: arm.arm.clone(),
-        absent: arm.absent.clone(),
-        values: columns
-            .iter()
-            .map(|column| (column.2)(arm).unwrap_or_else(|| words::NONE.to_string()))
-            .chain([arm.trials.to_string()])
-            .collect(),
+    let row = |arm: &ArmSummary| {
+        let cell = |it: &&Column| (it.2)(arm).unwrap_or_else(|| words::NONE.to_string());
+        let values = columns.iter().map(cell).chain([arm.trials.to_string()]);
+        json!({ "arm": arm.arm, "absent": arm.absent, "values": values.collect::<Vec<_>>() })
     };
-    Numbers {
-        point: point.point.clone(),
-        what: load.map(what).unwrap_or_default(),
-        head: columns.iter().map(|it| (it.0, it.1)).chain([("trials", Some("block"))]).collect(),
-        rows: point.arms.iter().map(row).collect(),
-        outcomes: outcomes(run, point),
-    }
+    let head = columns.iter().map(|it| (it.0, it.1)).chain([("trials", Some("block"))]);
+    json!({
+        "point": point.point,
+        "what": load.map(what).unwrap_or_default(),
+        // Headings, each with the term that explains it, if any.
+        "head": head.collect::<Vec<_>>(),
+        "rows": point.arms.iter().map(row).collect::<Vec<_>>(),
+        "outcomes": outcomes(run, point),
+    })
 }
 
 /// A load point in words.
@@ -254,26 +208,21 @@ pub(super) fn uncounted(run: &Run) -> Vec<String> {
 }
 
 /// The arms with their commands and programs.
-pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
+pub(super) fn arms(run: &Run) -> Vec<Value> {
     let programs = &run.manifest.programs;
-    run.manifest
-        .plan
-        .arms
-        .iter()
-        .map(|arm| {
-            let program = programs.iter().find(|program| program.arm == arm.name);
-            let program = program.map(|it| match it.version.as_str() {
-                "" => it.hash.clone(),
-                version => format!("{version}, {}", it.hash),
-            });
-            ArmRow {
-                name: arm.name.clone(),
-                note: arm.note.clone(),
-                command: arm.command.join(" "),
-                program: program.unwrap_or_default(),
-            }
+    let row = |arm: &Arm| {
+        let program = programs.iter().find(|program| program.arm == arm.name);
+        let program = program.map(|it| match it.version.as_str() {
+            "" => it.hash.clone(),
+            version => format!("{version}, {}", it.hash),
+        });
+        let command = arm.command.join(" ");
+        json!({
+            "name": arm.name, "note": arm.note, "command": command,
+            "program": program.unwrap_or_default(),
         })
-        .collect()
+    };
+    run.manifest.plan.arms.iter().map(row).collect()
 }
 
 /// The data needed to judge or repeat the run.

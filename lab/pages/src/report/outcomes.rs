@@ -5,19 +5,13 @@ use document::Table;
 use lab::record::Run;
 use lab::trial::Trial;
 use lab::verdict::PointSummary;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The outcomes of all requests at one load point.
-#[derive(Serialize)]
-pub(super) struct Outcomes {
-    line: String,
-    table: Option<Table>,
-}
-
-/// Sums over the trials at `point`, warm-up and disturbed trials included. `None` where the record
+/// The outcomes of all requests at one load point: sums over the trials, warm-up and disturbed ones
+/// included. `None` where the record
 /// has neither a status nor an error.
-pub(super) fn outcomes(run: &Run, point: &PointSummary) -> Option<Outcomes> {
+pub(super) fn outcomes(run: &Run, point: &PointSummary) -> Option<Value> {
     let at = |arm: &str| {
         let is_here = |it: &&Trial| it.point == point.point && it.arm == arm;
         run.trials.iter().filter(is_here).filter_map(Trial::result).collect::<Vec<_>>()
@@ -38,7 +32,7 @@ pub(super) fn outcomes(run: &Run, point: &PointSummary) -> Option<Outcomes> {
     if errors.is_empty() && statuses.keys().all(|it| it.starts_with(['2', '3'])) {
         let all = words::grouped(all as f64);
         let line = format!("All {all} replies have a status of 200 to 399, without an error.");
-        return (!statuses.is_empty()).then_some(Outcomes { line, table: None });
+        return (!statuses.is_empty()).then(|| json!({ "line": line }));
     }
     let shown = |kind: &String| kind.replace('_', " ");
     let head = ["Server".to_string()].into_iter().chain(statuses.keys().cloned());
@@ -54,5 +48,5 @@ pub(super) fn outcomes(run: &Run, point: &PointSummary) -> Option<Outcomes> {
         table.row([arm.arm.clone()].into_iter().chain(cells).collect::<Vec<_>>());
     }
     let line = "Replies by status and errors by kind, over all trials with their warm-up.";
-    Some(Outcomes { line: line.to_string(), table: Some(table) })
+    Some(json!({ "line": line, "table": table }))
 }

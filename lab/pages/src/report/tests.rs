@@ -6,7 +6,7 @@ use lab::trial::Ending;
 
 fn page(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
-    report(run, &summary, &lab::doubts::doubts(run, &summary)).expect("the template fits")
+    report(run, &summary, &lab::doubts::doubts(run, &summary), &[]).expect("the template fits")
 }
 
 fn has(html: &str, wanted: &[&str]) {
