@@ -12,7 +12,6 @@ mod group;
 pub use group::Group;
 
 use crate::observations::TreeLife;
-use std::fs;
 use std::path::Path;
 
 /// Watches one server from before its start to after its end.
@@ -76,12 +75,7 @@ impl CostWatch {
         self.group.as_ref().map(Group::folder)
     }
 
-    /// Records that the server is ready and the load begins.
-    pub fn loaded(&mut self) {
-        self.mark();
-    }
-
-    /// Records that one of several loads begins.
+    /// Records that the server is ready and a load begins.
     pub fn mark(&mut self) {
         self.ready = self.group.as_ref().and_then(Group::cpu);
     }
@@ -154,22 +148,14 @@ fn per_request(ns: u64, requests: u64) -> Option<f64> {
 
 impl ChildCosts {
     fn read() -> ChildCosts {
-        let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        ChildCosts::parse(&text).unwrap_or_default()
-    }
-
-    fn parse(text: &str) -> Option<ChildCosts> {
-        let (_, fields) = text.rsplit_once(')')?;
-        let field: Vec<u64> =
-            fields.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-        // The fields are counted after the name's bracket: state is 0, minflt 7, cminflt 8, cmajflt
-        // 10.
-        Some(ChildCosts {
-            faults_minor: *field.get(8)?,
-            faults_major: *field.get(10)?,
-            user_ticks: *field.get(13)?,
-            system_ticks: *field.get(14)?,
-        })
+        let stat = meter::proc::stat(std::process::id()).unwrap_or_default();
+        let field = |number: usize| stat.get(number).copied().unwrap_or(0);
+        ChildCosts {
+            faults_minor: field(11),
+            faults_major: field(13),
+            user_ticks: field(16),
+            system_ticks: field(17),
+        }
     }
 }
 
@@ -177,14 +163,6 @@ impl ChildCosts {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn children_are_counted_after_the_name() {
-        let text = "42 (a (b) c) S 1 1 1 0 -1 0 5 6 7 8 4 3 2 1 20 0";
-        let want = ChildCosts { faults_minor: 6, faults_major: 8, user_ticks: 2, system_ticks: 1 };
-        assert_eq!(ChildCosts::parse(text), Some(want));
-        assert_eq!(ChildCosts::parse("42 nothing"), None);
-    }
 
     #[test]
     fn sums_are_exact_and_split_as_sampled() {
@@ -223,7 +201,7 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a shell");
-        watch.loaded();
+        watch.mark();
         let mut stdin = child.stdin.take().expect("it was piped");
         std::io::Write::write_all(&mut stdin, b"go\n").expect("it reads");
         let mut said = String::new();

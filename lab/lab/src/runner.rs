@@ -19,11 +19,11 @@ use crate::cost::CostWatch;
 use crate::far::Far;
 use crate::idle::IdleSockets;
 use crate::load::Load;
-use crate::machine::{Placement, Watch};
+use crate::machine::{Conditions, Placement, Watch};
 use crate::observations::{Observations, TreeLife};
 use crate::plan::{Arm, LoadPoint, Model, Plan, Provision, Rate};
-use crate::server::{LOCALHOST, Server};
-use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, objections};
+use crate::server::{LOCALHOST, ProcessExit, Server};
+use crate::trial::{Ending, Trial, Trials, generate, objections};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,13 +74,6 @@ struct Up {
     far: Option<Arc<Far>>,
     /// (server's core, generator's core).
     cores: Option<(usize, usize)>,
-}
-
-/// The end of a server, and its cost.
-struct Down {
-    exit: String,
-    clean: bool,
-    life: TreeLife,
 }
 
 impl Runner {
@@ -134,11 +127,8 @@ impl Runner {
         let far = self.far.as_deref();
         command.extend(far.filter(|_| request.watch).iter().flat_map(|far| far.flags()));
         let longest = Duration::from_millis(request.warmup_ms + request.window_ms + SLACK_MS);
-        match generate(far, &command, dir, longest, &self.stop) {
-            GeneratorResult::Interrupted => None,
-            GeneratorResult::Report(load) => Some(Ok(load)),
-            GeneratorResult::Nothing(reason) => Some(Err(reason)),
-        }
+        let parse = |text: &str| Load::parse(text).map(Box::new);
+        generate(far, &command, dir, longest, &self.stop, parse)
     }
 
     /// A closed or an open point.
@@ -169,7 +159,7 @@ impl Runner {
         let mut run = up.run();
         run.seen.offered_rps = offered_rps;
         up.hold(arm.idle);
-        up.cost.loaded();
+        up.cost.mark();
         let request = Request::of(&self.plan, arm, point, slot.seed, offered_rps);
         let asked = self.ask(&up, &request, dir);
         run.end(asked, up);
@@ -232,10 +222,9 @@ impl Attempt {
         };
         up.cost.unloaded(requests);
         self.seen.idle = up.held.take().map(IdleSockets::close);
-        let down = up.stop(requests);
-        self.exit = Some(down.exit);
-        self.exit_clean = down.clean;
-        self.seen.cost = Some(down.life);
+        let (exit, life) = up.stop(requests);
+        (self.exit, self.exit_clean) = (Some(exit.how), exit.clean);
+        self.seen.cost = Some(life);
         self.ending = match asked {
             None => None,
             Some(Ok(load)) => Some(Ending::Measured { load }),
@@ -265,15 +254,15 @@ impl Up {
         }
     }
 
-    /// Stops the server gracefully.
-    fn stop(mut self, requests: u64) -> Down {
-        let died = self.server.process.ended();
-        let ended = died.clone().unwrap_or_else(|| self.server.process.stop(PATIENCE));
-        let exit = match &died {
-            Some(_) => format!("died during the trial ({})", ended.how),
-            None => ended.how,
+    /// Stops the server gracefully: its end, and its cost.
+    fn stop(mut self, requests: u64) -> (ProcessExit, TreeLife) {
+        let exit = match self.server.process.ended() {
+            Some(ProcessExit { how, .. }) => {
+                ProcessExit { how: format!("died during the trial ({how})"), clean: false }
+            }
+            None => self.server.process.stop(PATIENCE),
         };
-        Down { exit, clean: ended.clean && died.is_none(), life: self.cost.ended(requests) }
+        (exit, self.cost.ended(requests))
     }
 }
 
@@ -293,12 +282,23 @@ impl Runner {
         };
         let conditions = watch.stop();
         let _ = fs::remove_dir_all(&dir);
-        let ending = run.ending?;
+        self.trial(slot, [begun, start], conditions, run)
+    }
+
+    /// The trial of a slot that started in a race that had `begun`; `None` if it was interrupted.
+    fn trial(
+        &self,
+        slot: &Slot,
+        [begun, start]: [Instant; 2],
+        conditions: Conditions,
+        run: Attempt,
+    ) -> Option<Trial> {
+        let (point, ending) = (&self.plan.points[slot.point], run.ending?);
         Some(Trial {
             order: slot.order,
             block: slot.block,
             point: point.name.clone(),
-            arm: arm.name.clone(),
+            arm: self.entrants[slot.entrant].name.clone(),
             seed: slot.seed,
             swapped: slot.swapped,
             begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,

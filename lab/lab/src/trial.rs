@@ -120,84 +120,47 @@ pub trait Trials {
     }
 }
 
-/// The outcome of a generator process.
-pub(crate) enum GeneratorResult {
-    /// Its report.
-    Report(Box<Load>),
-    /// No report, and why.
-    Nothing(String),
-    /// `stop` became true.
-    Interrupted,
-}
-
-pub(crate) fn generate(
-    far: Option<&Far>,
-    command: &[String],
-    dir: &Path,
-    longest: Duration,
-    stop: &AtomicBool,
-) -> GeneratorResult {
-    match wait_for(far, command, dir, longest, stop) {
-        WaitResult::Interrupted => GeneratorResult::Interrupted,
-        WaitResult::Nothing(reason) => GeneratorResult::Nothing(reason),
-        // A failed model check makes the generator's status 1; its report states the failure.
-        WaitResult::Output { text, complaint } => match Load::parse(&text) {
-            Ok(load) => GeneratorResult::Report(Box::new(load)),
-            Err(reason) if complaint.is_empty() => GeneratorResult::Nothing(reason),
-            Err(_) => GeneratorResult::Nothing(complaint),
-        },
-    }
-}
-
-/// The outcome of a wait for a process.
-pub(crate) enum WaitResult {
-    /// The process ended, with any status.
-    Output {
-        /// Its standard output.
-        text: String,
-        /// The last lines of its standard error.
-        complaint: String,
-    },
-    /// The process did not start or did not end.
-    Nothing(String),
-    /// `stop` became true.
-    Interrupted,
-}
-
 /// Runs a generator by `command`, on the other machine if there is one, to its end, at most
-/// `longest`.
-pub(crate) fn wait_for(
+/// `longest`, and reads its output by `parse`. `None` if `stop` became true; an error is a sentence,
+/// that of the generator if it wrote one.
+pub(crate) fn generate<T>(
     far: Option<&Far>,
     command: &[String],
     dir: &Path,
     longest: Duration,
     stop: &AtomicBool,
-) -> WaitResult {
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<Result<T, String>> {
     let started = match far {
         Some(far) => far.generate(command, dir, "load"),
         None => Process::start(command, dir, "load"),
     };
     let mut process = match started {
         Ok(process) => process,
-        Err(reason) => return WaitResult::Nothing(reason),
+        Err(reason) => return Some(Err(reason)),
     };
     let begun = Instant::now();
-    while process.ended().is_none() {
+    let ended = loop {
+        if let Some(ended) = process.ended() {
+            break ended;
+        }
         if stop.load(Ordering::Relaxed) {
-            return WaitResult::Interrupted;
+            return None;
         }
         if begun.elapsed() > longest {
             let limit = longest.as_millis();
-            return WaitResult::Nothing(format!("the generator did not end within {limit} ms"));
+            return Some(Err(format!("the generator did not end within {limit} ms")));
         }
         // The interval is long on purpose: the laboratory shares the cores that are being measured.
         std::thread::sleep(Duration::from_millis(5));
-    }
-    let (text, mut complaint) = (process.output(), process.complaint());
-    if text.is_empty() && complaint.is_empty() {
-        complaint = process.ended().map_or_else(String::new, |ended| {
+    };
+    let (text, complaint) = (process.output(), process.complaint());
+    // A failed model check makes the generator's status 1; its report states the failure.
+    Some(parse(&text).map_err(|why| match (complaint.as_str(), text.as_str()) {
+        ("", "") => {
             format!("expected a report from the generator, found {} without a word", ended.how)
-        });
-    }
-    WaitResult::Output { text, complaint }
+        }
+        ("", _) => why,
+        _ => complaint,
+    }))
 }

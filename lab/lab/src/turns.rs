@@ -2,7 +2,7 @@
 
 use crate::far::Far;
 use crate::load::Load;
-use crate::trial::{WaitResult, wait_for};
+use crate::trial::generate;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -46,25 +46,20 @@ pub(crate) struct Played {
     pub warmed_ms: u64,
 }
 
-/// The outcome of one call.
-pub(crate) enum Taken {
-    /// For each server its report, or the reason why there is none.
-    Loads(Vec<Result<Played, String>>),
-    /// The generator reported nothing; the reason as text.
-    Nothing(String),
-    /// The caller's flag became true.
-    Interrupted,
-}
-
 impl Turns<'_> {
-    /// Runs the generator with the arguments of one run for each server.
-    pub(crate) fn take(&self, runs: &[Vec<String>], stop: &AtomicBool) -> Taken {
+    /// Runs the generator with the arguments of one run for each server: the report of each, or the
+    /// reason why there is none. `None` if `stop` became true; the error is why nothing was reported.
+    pub(crate) fn take(
+        &self,
+        runs: &[Vec<String>],
+        stop: &AtomicBool,
+    ) -> Option<Result<Vec<Result<Played, String>>, String>> {
         let file = self.dir.join("turns.json");
         let written = serde_json::to_vec(runs)
             .map_err(|why| why.to_string())
             .and_then(|json| std::fs::write(&file, json).map_err(|why| why.to_string()));
         if let Err(why) = written {
-            return Taken::Nothing(format!("cannot write {}: {why}", file.display()));
+            return Some(Err(format!("cannot write {}: {why}", file.display())));
         }
         let mut words = vec![self.exe.display().to_string(), "load".to_string()];
         let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
@@ -79,14 +74,7 @@ impl Turns<'_> {
         let each = self.warmup_ms + u64::from(self.windows) * self.window_ms;
         // A server that grows cheaper is warmed up for twice that at most, and drained.
         let longest = Duration::from_millis(runs.len() as u64 * (4 * each + WARM_MAX_MS)) + SLACK;
-        match wait_for(self.far, &words, self.dir, longest, stop) {
-            WaitResult::Interrupted => Taken::Interrupted,
-            WaitResult::Nothing(reason) => Taken::Nothing(reason),
-            WaitResult::Output { text, complaint } => match parsed(&text, runs.len()) {
-                Ok(loads) => Taken::Loads(loads),
-                Err(why) => Taken::Nothing(if complaint.is_empty() { why } else { complaint }),
-            },
-        }
+        generate(self.far, &words, self.dir, longest, stop, |text| parsed(text, runs.len()))
     }
 }
 

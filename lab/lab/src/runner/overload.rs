@@ -43,7 +43,7 @@ impl Runner {
         };
         let mut run = up.run();
         run.seen.offered_rps = Some(factor * capacity_rps);
-        up.cost.loaded();
+        up.cost.mark();
         let phases = self.phases(arm, point, slot, &up, dir, (factor, capacity_rps));
         let asked = phases.map(|phases| {
             phases.map(|(mut storm, recovery)| {

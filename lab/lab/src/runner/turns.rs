@@ -4,14 +4,16 @@
 //! a block share its conditions: a disturbance affects neighbouring windows of all servers alike.
 
 use super::words::{self, Request};
-use super::{PATIENCE, Runner, Up};
+use super::{Attempt, PATIENCE, Runner, Up};
 use crate::block::Slot;
+use crate::cost::CostWatch;
 use crate::idle::IdleSockets;
 use crate::machine::Watch;
 use crate::observations::{Idle, Observations};
 use crate::plan::Arm;
-use crate::trial::{DIED, Ending, Trial, objections};
-use crate::turns::{Played, Taken, Turns};
+use crate::server::{Process, ProcessExit};
+use crate::trial::{DIED, Ending, Trial};
+use crate::turns::{Played, Turns};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -36,21 +38,14 @@ const MARKET: &str = "stock://";
 /// The request of an idle connection to a market.
 const GREETING: &[u8] = b"show\n";
 
-/// One server of the block.
+/// One server of the block, or the reason why there is none.
 struct Player {
     entrant: usize,
-    boot_ms: Option<f64>,
-    /// The server, or the reason why there is none.
     up: Result<Up, String>,
 }
 
-/// The part of a trial that is known before its server has ended.
-struct Part {
-    slot: Slot,
-    begun: Instant,
-    ending: Ending,
-    seen: Observations,
-}
+/// A slot, when it began, and what is known of it before its server has ended.
+type Part = (Slot, Instant, Attempt);
 
 impl Runner {
     /// The trials of these slots, which belong to one block and whose load points share their
@@ -72,36 +67,18 @@ impl Runner {
             parts.extend(self.turns_at(here[0].point, &slots, &mut players, dir)?);
         }
         let silent = if first { self.silent(slots[0].block, &players) } else { Vec::new() };
-        let ends = self.ends(players);
+        let ends = Runner::ends(players);
         let conditions = watch.stop();
         let last = slots.last()?.point;
-        let trials = parts.into_iter().map(|part| {
-            let Part { slot, begun: start, ending, seen } = part;
-            let point = &self.plan.points[slot.point];
-            let end = ends.iter().find(|end| end.entrant == slot.entrant);
-            let idle = silent.iter().find(|it| it.0 == slot.entrant && slot.point == last);
-            Trial {
-                order: slot.order,
-                block: slot.block,
-                point: point.name.clone(),
-                arm: self.entrants[slot.entrant].name.clone(),
-                seed: slot.seed,
-                swapped,
-                begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,
-                took_ms: start.elapsed().as_secs_f64() * 1e3,
-                boot_ms: end.and_then(|end| end.boot_ms),
-                conditions,
-                objections: objections(&self.plan.gates, &conditions, point, &ending),
-                exit: end.and_then(|end| end.exit.clone()),
-                exit_clean: end.is_some_and(|end| end.clean),
-                ending,
-                seen: Observations {
-                    idle: seen.idle.or(idle.map(|(_, idle)| idle.clone())),
-                    ..seen
-                },
+        let trials = parts.into_iter().map(|(slot, start, mut run)| {
+            if let Some((_, exit)) = ends.iter().find(|end| end.0 == slot.entrant) {
+                (run.exit, run.exit_clean) = (Some(exit.how.clone()), exit.clean);
             }
+            let idle = silent.iter().find(|it| it.0 == slot.entrant && slot.point == last);
+            run.seen.idle = run.seen.idle.or(idle.map(|(_, idle)| idle.clone()));
+            self.trial(&slot, [begun, start], conditions, run)
         });
-        Some(trials.collect())
+        trials.collect()
     }
 
     /// Starts the servers in the order of the slots, which is random.
@@ -111,8 +88,7 @@ impl Runner {
             if players.iter().all(|player| player.entrant != slot.entrant) {
                 let arm = self.entrants[slot.entrant].at(&self.plan.points[slot.point]);
                 let up = self.boot(&arm, swapped, &dir.join(slot.entrant.to_string()));
-                let boot_ms = up.as_ref().ok().map(Up::boot_ms);
-                players.push(Player { entrant: slot.entrant, boot_ms, up });
+                players.push(Player { entrant: slot.entrant, up });
             }
         }
         players
@@ -159,18 +135,15 @@ impl Runner {
         let call = Turns { exe, far, dir, windows, window_ms, warmup_ms, seed, cpu };
         let loads = match runs.is_empty() {
             true => Vec::new(),
-            false => match call.take(&runs, &self.stop) {
-                Taken::Interrupted => return None,
-                Taken::Nothing(why) => playing.iter().map(|_| Err(why.clone())).collect(),
-                Taken::Loads(loads) => loads,
-            },
+            false => call
+                .take(&runs, &self.stop)?
+                .unwrap_or_else(|why| playing.iter().map(|_| Err(why.clone())).collect()),
         };
         played.extend(playing.into_iter().zip(loads));
         let part = |slot: &&Slot| {
             let player = players.iter_mut().find(|player| player.entrant == slot.entrant);
             let played = played.iter().find(|it| it.0 == slot.entrant).map(|it| &it.1);
-            let (ending, seen) = ended(player.map(|player| player.up.as_mut()), played);
-            Part { slot: (*slot).clone(), begun, ending, seen }
+            ((*slot).clone(), begun, ended(player.map(|player| player.up.as_mut()), played))
         };
         Some(slots.iter().map(part).collect())
     }
@@ -201,31 +174,26 @@ impl Runner {
     }
 
     /// Ends all servers: the signals first, so that they drain side by side.
-    fn ends(&self, players: Vec<Player>) -> Vec<End> {
-        let mut ends: Vec<End> = Vec::new();
+    fn ends(players: Vec<Player>) -> Vec<(usize, ProcessExit)> {
         let mut asked = Vec::new();
-        for Player { entrant, boot_ms, up } in players {
+        for Player { entrant, up } in players {
             if let Ok(mut up) = up {
                 let died = up.server.process.ended().map(|exit| {
                     let complaint = up.server.process.complaint();
                     let blank = if complaint.is_empty() { "" } else { ": " };
-                    format!("{DIED} ({}){blank}{complaint}", exit.how)
+                    let how = format!("{DIED} ({}){blank}{complaint}", exit.how);
+                    ProcessExit { how, clean: false }
                 });
                 up.server.process.ask_to_stop();
                 // A control group can go only when its processes have gone.
-                asked.push((entrant, boot_ms, up.server.process, died, up.cost));
+                asked.push((entrant, up.server.process, died, up.cost));
             }
         }
-        for (entrant, boot_ms, process, died, _group) in asked {
+        let end = |(entrant, process, died, _group): (usize, Process, Option<_>, CostWatch)| {
             let ended = process.wait(PATIENCE);
-            let exit = match &died {
-                Some(died) => died.clone(),
-                None => ended.how,
-            };
-            let clean = ended.clean && died.is_none();
-            ends.push(End { entrant, boot_ms, exit: Some(exit), clean });
-        }
-        ends
+            (entrant, died.unwrap_or(ended))
+        };
+        asked.into_iter().map(end).collect()
     }
 }
 
@@ -233,26 +201,32 @@ impl Runner {
 fn ended(
     up: Option<Result<&mut Up, &mut String>>,
     played: Option<&Result<Played, String>>,
-) -> (Ending, Observations) {
-    let failed = |reason: String| (Ending::Failed { reason }, Observations::default());
-    let (up, Played { load, p99_ns, warmed_ms }) = match (up, played) {
-        (Some(Err(reason)), _) => {
-            return (Ending::Unavailable { reason: reason.clone() }, Observations::default());
-        }
-        (Some(Ok(up)), Some(Ok(played))) => (up, played),
-        (_, Some(Err(reason))) => return failed(reason.clone()),
-        (..) => return failed("it took no turn".to_string()),
+) -> Attempt {
+    let (up, played) = match (up, played) {
+        (Some(Err(reason)), _) => return Attempt::unavailable(reason.clone()),
+        (Some(Ok(up)), Some(played)) => (up, played),
+        (..) => return Attempt::failed("it took no turn".to_string()),
+    };
+    let run = up.run();
+    let failed = |reason: String| Attempt { boot_ms: run.boot_ms, ..Attempt::failed(reason) };
+    let Played { load, p99_ns, warmed_ms } = match played {
+        Ok(played) => played,
+        Err(reason) => return failed(reason.clone()),
     };
     let cost = up.cost.since_mark(load.requests_total.max(load.requests));
-    let cost = cost.filter(|_| up.server.is_started());
     let idle = up.held.take().map(IdleSockets::close);
     let lost = idle.as_ref().map_or(0, |idle| idle.opened - idle.kept);
     if lost > 0 {
         return failed(format!("the server closed {lost} idle connections"));
     }
-    let (p99_ns, warmed_ms) = (*p99_ns, Some(*warmed_ms).filter(|time| *time > 0));
-    let seen = Observations { cost, idle, p99_ns, warmed_ms, ..Observations::default() };
-    (Ending::Measured { load: Box::new(load.clone()) }, seen)
+    let seen = Observations {
+        cost: cost.filter(|_| up.server.is_started()),
+        idle,
+        p99_ns: *p99_ns,
+        warmed_ms: Some(*warmed_ms).filter(|time| *time > 0),
+        ..Observations::default()
+    };
+    Attempt { ending: Some(Ending::Measured { load: Box::new(load.clone()) }), seen, ..run }
 }
 
 impl Up {
@@ -280,12 +254,4 @@ impl Up {
         self.held = Some(held);
         Ok(())
     }
-}
-
-/// The end of a server.
-struct End {
-    entrant: usize,
-    boot_ms: Option<f64>,
-    exit: Option<String>,
-    clean: bool,
 }
