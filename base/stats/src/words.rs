@@ -133,6 +133,15 @@ pub fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
+/// `a`, `a and b`, `a, b and c`, or with another last `word`.
+pub fn listed(items: &[&str], word: &str) -> String {
+    match items {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [some @ .., last] => format!("{} {word} {last}", some.join(", ")),
+    }
+}
+
 /// A measured time in nanoseconds: `950 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`.
 pub fn time(ns: f64) -> String {
     let (value, unit) = match ns.abs() {
@@ -282,6 +291,9 @@ mod tests {
         check(counted(1_u32, "request"), "1 request");
         check(counted(1_024_u32, "request"), "1,024 requests");
         check(capital("blocks"), "Blocks");
+        check(listed(&["a"], "or"), "a");
+        check(listed(&["a", "b"], "or"), "a or b");
+        check(listed(&["a", "b", "c"], "and"), "a, b and c");
         check(or_none(None, time), "–");
     }
 

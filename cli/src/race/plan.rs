@@ -114,10 +114,9 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
     }
     framed(&mut arms, args, service)?;
     let names: Vec<&str> = arms.iter().map(|arm| arm.title()).collect();
-    let question =
-        args.own.service.as_ref().map(|command| {
-            format!("Which serves `{command}` best: {}?", lab::file::either(&names))
-        });
+    let question = args.own.service.as_ref().map(|command| {
+        format!("Which serves `{command}` best: {}?", stats::words::listed(&names, "or"))
+    });
     let wishes = RaceWishes {
         question,
         points: args.points.specs(service, args.full),

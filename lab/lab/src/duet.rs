@@ -415,17 +415,6 @@ impl Findings {
     }
 }
 
-/// The metrics of a table by their keys.
-///
-/// # Errors
-/// A key that a duet cannot measure, with those that it can.
-pub(crate) fn metric(key: &str) -> Result<Metric, String> {
-    let known: Vec<&str> = METRICS.iter().map(|metric| metric.key()).collect();
-    Metric::by_key(key).filter(|metric| METRICS.contains(metric)).ok_or_else(|| {
-        format!("expected a metric of duets out of {}, found `{key}`", known.join(", "))
-    })
-}
-
 /// A doubt without the numbers of threads and processes, so that eight fresh pairs say it once.
 fn anonymous(doubt: &str) -> String {
     let words: Vec<&str> = doubt.split(' ').collect();

@@ -23,6 +23,7 @@ use crate::plan::{Arm, Gates, LoadPoint, Plan, Provision, Ready, Stop, Turns};
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use stats::words::listed;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -191,7 +192,7 @@ impl PlanFile {
         let all = self.points(&points, folder)?;
         let blocks = self.blocks.unwrap_or(10);
         let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
-        let question = || format!("Which is best: {}?", either(&names));
+        let question = || format!("Which is best: {}?", listed(&names, "or"));
         let base = Plan::default();
         Ok(Plan {
             question: self.question.clone().unwrap_or_else(question),
@@ -209,7 +210,7 @@ impl PlanFile {
             margin: self.margin.unwrap_or(base.margin),
             gates: self.gates.clone(),
             files: provisions(&self.file, folder)?,
-            metrics: self.metrics()?,
+            metrics: metrics(self.metrics.as_deref(), "metrics", &Metric::EVERY)?,
             turns: Turns {
                 windows: self.windows.unwrap_or(base.turns.windows),
                 silent: self.silent.unwrap_or(0),
@@ -241,17 +242,6 @@ impl PlanFile {
             all.extend(points.map(|point| LoadPoint { files: files.clone(), ..point }));
         }
         Ok(all)
-    }
-
-    fn metrics(&self) -> Result<Vec<Metric>> {
-        let keys = self.metrics.as_deref().unwrap_or_default();
-        let metric = |key: &String| {
-            let known: Vec<&str> = Metric::EVERY.iter().map(|metric| metric.key()).collect();
-            Metric::by_key(key).ok_or_else(|| {
-                anyhow!("expected metrics out of {}, found `{key}`", known.join(", "))
-            })
-        };
-        keys.iter().map(metric).collect()
     }
 }
 
@@ -317,13 +307,14 @@ fn provisions(files: &[FileSpec], folder: &Path) -> Result<Vec<Provision>> {
         .collect()
 }
 
-/// `a`, `a or b`, `a, b or c`.
-pub fn either(names: &[&str]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [some @ .., last] => format!("{} or {last}", some.join(", ")),
-    }
+/// The metrics with these keys, `what` out of `known`.
+fn metrics(keys: Option<&[String]>, what: &str, known: &[Metric]) -> Result<Vec<Metric>> {
+    let metric = |key: &String| {
+        let found = Metric::by_key(key).filter(|metric| known.contains(metric));
+        let names: Vec<&str> = known.iter().map(|metric| metric.key()).collect();
+        found.ok_or_else(|| anyhow!("expected {what} out of {}, found `{key}`", names.join(", ")))
+    };
+    keys.unwrap_or_default().iter().map(metric).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The services of a race: the arms, load points and questions of a race that names none, and how a
 //! server of ours is started on each.
 
-use crate::file::{PointSpec, either};
+use crate::file::PointSpec;
 use crate::plan::{Arm, Provision};
 use anyhow::{Context, Result};
+use stats::words::listed;
 use std::path::Path;
 
 /// Requests in flight on each connection, one load point each.
@@ -72,7 +73,7 @@ impl Service {
             Service::Echo => "sends packets back",
         };
         match names.len() {
-            0..=NAMES_MAX => format!("Which {task} best: {}?", either(names)),
+            0..=NAMES_MAX => format!("Which {task} best: {}?", listed(names, "or")),
             many => format!("Which of {many} servers {task} best?"),
         }
     }

@@ -12,8 +12,8 @@
 //! those of every plan; what only a race has (`blocks`, `baseline`, gates) is refused here, and a
 //! race refuses what only duets have.
 
-use super::{ArmSpec, Many, PlanFile, Span, provisions};
-use crate::duet::{DuetTable, Row, metric};
+use super::{ArmSpec, Many, PlanFile, Span, metrics, provisions};
+use crate::duet::{DuetTable, METRICS, Row};
 use crate::metric::Metric;
 use crate::plan::{Arm, LoadPoint, Plan, Turns};
 use anyhow::{Context, Result, anyhow, bail};
@@ -72,7 +72,7 @@ impl PlanFile {
         self.without_race_keys()?;
         let arms = self.arms(folder, &mut resolve)?;
         let points = self.points(&self.point, folder)?;
-        let metrics = keys(self.metrics.as_deref().unwrap_or_default())?;
+        let metrics = keys(self.metrics.as_deref())?;
         let mut rows = Vec::new();
         for (at, spec) in self.duet.iter().enumerate() {
             let found = self.rows(spec, &arms, &points, &metrics, folder);
@@ -193,13 +193,8 @@ impl PlanFile {
             ("budget", self.budget.is_some()),
             ("gates", self.gates != crate::plan::Gates::default()),
         ];
-        match race.into_iter().find(|(_, given)| *given) {
-            Some((key, _)) => bail!(
-                "`{key}` belongs to a race, and this plan has duets; the number of fresh starts is \
-                 `pairs`"
-            ),
-            None => Ok(()),
-        }
+        let why = "a race, and this plan has duets; the number of fresh starts is `pairs`";
+        refused(&race, why)
     }
 
     /// Refuses keys that only duets have.
@@ -215,12 +210,15 @@ impl PlanFile {
             ("pairs", self.pairs.is_some()),
             ("windows", self.point.iter().any(|point| point.windows.is_some())),
         ];
-        match duet.into_iter().find(|(_, given)| *given) {
-            Some((key, _)) => bail!(
-                "`{key}` belongs to a plan with [[duet]] rows; a race has `blocks` and a `window`"
-            ),
-            None => Ok(()),
-        }
+        refused(&duet, "a plan with [[duet]] rows; a race has `blocks` and a `window`")
+    }
+}
+
+/// Refuses the first of these keys that is given.
+fn refused(keys: &[(&str, bool)], owner: &str) -> Result<()> {
+    match keys.iter().find(|(_, given)| *given) {
+        Some((key, _)) => bail!("`{key}` belongs to {owner}"),
+        None => Ok(()),
     }
 }
 
@@ -228,7 +226,7 @@ impl DuetSpec {
     /// The metrics with their goals.
     fn asked(&self, usual: &[Metric]) -> Result<Vec<(Metric, Option<Goal>)>> {
         let mut metrics = match &self.metrics {
-            Some(named) => keys(named)?,
+            Some(named) => keys(Some(named))?,
             None => usual.to_vec(),
         };
         if metrics.is_empty() {
@@ -240,7 +238,7 @@ impl DuetSpec {
             Some(GoalSpec::First(text)) => goals.push(goal(text, metrics[0])?),
             Some(GoalSpec::Each(each)) => {
                 for (key, text) in each {
-                    goals.push(goal(text, metric(key).map_err(|why| anyhow!(why))?)?);
+                    goals.push(goal(text, keys(Some(std::slice::from_ref(key)))?[0])?);
                 }
             }
         }
@@ -271,8 +269,8 @@ fn goal(text: &str, usual: Metric) -> Result<(Metric, Goal)> {
     Ok((of, if goal.is_above { Goal::AtLeast(bound) } else { Goal::AtMost(bound) }))
 }
 
-fn keys(keys: &[String]) -> Result<Vec<Metric>> {
-    keys.iter().map(|key| metric(key).map_err(|why| anyhow!(why))).collect()
+fn keys(keys: Option<&[String]>) -> Result<Vec<Metric>> {
+    metrics(keys, "a metric of duets", &METRICS)
 }
 
 /// The one of that name.

@@ -24,7 +24,7 @@ fn plan(text: &str) -> Result<Plan> {
 fn two_builds_are_raced_by_two_lines() {
     let found = plan("arms.old = './old --port {port}'\narms.new = './new --port {port}'");
     let plan = found.expect("a plan");
-    assert_eq!(plan.check(), Ok(()));
+    plan.check().expect("a good plan");
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert_eq!((names, plan.baseline.as_str()), (vec!["old", "new"], "old"));
     assert_eq!(plan.arms[1].command, ["./new", "--port", "{port}"]);
@@ -70,7 +70,7 @@ fn everything_can_be_said() {
         window = "6s"
     "#;
     let plan = plan(text).expect("a plan");
-    assert_eq!(plan.check(), Ok(()));
+    plan.check().expect("a good plan");
     assert_eq!((plan.label.as_str(), plan.points.len(), plan.window_ms), ("publish", 4, 2_000));
     assert_eq!(plan.points[3].model, Model::Overload { factor: 2.0 });
     assert_eq!(plan.spans(&plan.points[3]), (100, 6_000));
@@ -207,13 +207,6 @@ fn what_is_wrong_with_a_duet_is_named() {
     let turns = plan("arms.a = 'a'\nwindows = 3\nsilent = 9\nbudget = '5s'").expect("a race");
     let want = crate::plan::Turns { windows: 3, silent: 9, budget_ms: Some(5_000) };
     assert_eq!(turns.turns, want);
-}
-
-#[test]
-fn questions_name_every_arm() {
-    assert_eq!(either(&["a"]), "a");
-    assert_eq!(either(&["a", "b"]), "a or b");
-    assert_eq!(either(&["a", "b", "c"]), "a, b or c");
 }
 
 #[test]

@@ -10,7 +10,7 @@
 use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;
 use stats::Decision;
-use stats::words::{capital, end, percent, short};
+use stats::words::{capital, end, listed, percent, short};
 
 /// Intervals that are wider than this describe the lack of blocks, not the arms.
 const APART_MAX: f64 = 0.5;
@@ -100,7 +100,7 @@ fn of_two(plan: &Plan, points: &[PointSummary]) -> String {
             .iter()
             .map(|it| it.judged.metric.name().to_string() + &place(it, points))
             .collect();
-        listed(&names.iter().map(String::as_str).collect::<Vec<_>>())
+        listed(&names.iter().map(String::as_str).collect::<Vec<_>>(), "and")
     };
     let (limited, open): (Vec<Lead<'_>>, Vec<Lead<'_>>) =
         of(Decision::Open).into_iter().partition(|it| it.judged.limited);
@@ -186,7 +186,7 @@ fn of_many(plan: &Plan, points: &[PointSummary], answer: &RaceAnswer) -> String 
     let many = costs.len() > 1;
     let one = |(words, at): (String, Vec<&str>)| match many {
         true if at.len() == costs.len() => format!("at every load point {words}"),
-        true => format!("at {} {words}", listed(&at)),
+        true => format!("at {} {words}", listed(&at, "and")),
         false => words,
     };
     let mut clauses: Vec<String> = match said.len() > CLAUSES_MAX {
@@ -275,7 +275,7 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
         it if it < APART_MAX => format!("no difference found within {}", percent(it)),
         _ => "no difference found in this number of blocks".to_string(),
     };
-    format!("{} use {amount} CPU time per request, {word}", listed(&names))
+    format!("{} use {amount} CPU time per request, {word}", listed(&names, "and"))
 }
 
 /// Of several arms that are cheapest everywhere, the one that needs least memory.
@@ -351,15 +351,6 @@ fn add<'a>(said: &mut Vec<(String, Vec<&'a str>)>, words: String, item: &'a str)
     match said.iter_mut().find(|(known, _)| *known == words) {
         Some((_, items)) => items.push(item),
         None => said.push((words, vec![item])),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn listed(items: &[&str]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => (*one).to_string(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }
 
