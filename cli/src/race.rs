@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// race was stopped, 99 if a condition is met, 98 if one has no result.
 fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<ExitCode> {
     if let Err(bad) = plan.check() {
-        return Ok(usage("race", &bad.into()));
+        return Ok(usage("race", &bad));
     }
     // A condition about a missing arm would never fail.
     let asked =
@@ -245,7 +245,7 @@ fn race(
         live.hear(event);
         preflight.hear(event);
     };
-    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;
+    let mut outcome = lab::race::run(known, &mut runner, &mut recorder, &mut observer, stop)?;
     if args.explain && !outcome.interrupted {
         lab::race::explain(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }

@@ -211,7 +211,7 @@ fn a_race_that_has_not_ended_is_drawn_from_its_record() {
     let raw = room.path().join("report.jsonl");
     let mut recorder = Recorder::begin(&raw, &race.manifest).expect("the folder is writable");
     for trial in &race.trials[..40] {
-        recorder.trial(trial).expect("the folder is writable");
+        recorder.append(Box::new(trial.clone())).expect("the folder is writable");
     }
     let mut report = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
     run(report.arg("report").arg(&raw).arg("--html").arg(room.path().join("report.html")))

@@ -13,6 +13,7 @@ pub use point::{Arrivals, LoadPoint, Model, Rate};
 pub use stats::fnv1a;
 
 use crate::metric::Metric;
+use anyhow::{Result, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -189,54 +190,6 @@ impl Default for Plan {
     }
 }
 
-/// Why a plan cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-pub enum BadPlan {
-    /// No arm.
-    #[display("the plan has no arm; name at least one server")]
-    NoArms,
-    /// No load point.
-    #[display("the plan has no load point; give at least one depth")]
-    NoPoints,
-    /// No block.
-    #[display("expected 1 block or more, found 0")]
-    NoBlocks,
-    /// Two arms or two load points share a name.
-    #[display("two parts of the plan are called `{_0}`")]
-    SameName(String),
-    /// The baseline is not among the arms.
-    #[display("expected the baseline to be one of {have}, found `{wanted}`")]
-    NoBaseline {
-        /// The name asked for.
-        wanted: String,
-        /// The names that exist.
-        have: String,
-    },
-    /// An arm has an empty command.
-    #[display("arm `{_0}` has an empty command")]
-    NoCommand(String),
-    /// A load point has no connection or no request in flight.
-    #[display("load point `{_0}` needs 1 connection and depth 1 or more")]
-    EmptyPoint(String),
-    /// The rate, factor or promise of a load point is impossible.
-    #[display("load point `{_0}`: {_1}")]
-    BadPoint(String, &'static str),
-    /// The margin is not between 0 and 1.
-    #[display("expected a margin between 0 and 1, as 0.03 for 3 %")]
-    Margin,
-    /// There is no window.
-    #[display("expected 1 or more windows, found 0")]
-    NoWindows,
-    /// A flag of the load has no place in a race.
-    #[display(
-        "{_0}: {_1} takes one run; leave it out of the race, and say it to `roundhouse load`"
-    )]
-    OneRun(String, &'static str),
-    /// The window is empty.
-    #[display("expected a window longer than 0 ms")]
-    NoWindow,
-}
-
 impl Arm {
     /// The arm at a load point: `{connections}` in its command is the point's number, an `http`
     /// target has the point's path, and the point's files and idle connections are among its own.
@@ -278,8 +231,6 @@ impl Arm {
     }
 }
 
-impl std::error::Error for BadPlan {}
-
 /// Flags of `roundhouse load` that several runs cannot share.
 const OF_ONE_RUN: [&str; 9] = [
     "--receipts",
@@ -320,51 +271,44 @@ impl Plan {
     }
 
     /// Checks whether the plan can be run.
-    pub fn check(&self) -> Result<(), BadPlan> {
-        if self.arms.is_empty() {
-            return Err(BadPlan::NoArms);
-        }
-        if self.points.is_empty() {
-            return Err(BadPlan::NoPoints);
-        }
-        if self.blocks == 0 {
-            return Err(BadPlan::NoBlocks);
-        }
-        if self.window_ms == 0 {
-            return Err(BadPlan::NoWindow);
-        }
-        if !(self.margin > 0.0 && self.margin < 1.0) {
-            return Err(BadPlan::Margin);
-        }
+    ///
+    /// # Errors
+    /// The first reason why it cannot.
+    pub fn check(&self) -> Result<()> {
+        ensure!(!self.arms.is_empty(), "the plan has no arm; name at least one server");
+        ensure!(!self.points.is_empty(), "the plan has no load point; give at least one depth");
+        ensure!(self.blocks > 0, "expected 1 block or more, found 0");
+        ensure!(self.window_ms > 0, "expected a window longer than 0 ms");
+        let is_share = self.margin > 0.0 && self.margin < 1.0;
+        ensure!(is_share, "expected a margin between 0 and 1, as 0.03 for 3 %");
         let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         let points: Vec<&str> = self.points.iter().map(|point| point.name.as_str()).collect();
-        for names in [&arms, &points] {
-            if let Some(name) = repeated(names) {
-                return Err(BadPlan::SameName(name.to_string()));
-            }
+        if let Some(name) = [&arms, &points].into_iter().find_map(|names| repeated(names)) {
+            bail!("two parts of the plan are called `{name}`");
         }
-        if !arms.contains(&self.baseline.as_str()) {
-            let wanted = self.baseline.clone();
-            return Err(BadPlan::NoBaseline { wanted, have: arms.join(", ") });
+        let (base, have) = (&self.baseline, arms.join(", "));
+        let is_known = arms.contains(&base.as_str());
+        ensure!(is_known, "expected the baseline to be one of {have}, found `{base}`");
+        for Arm { name, command, .. } in &self.arms {
+            ensure!(!command.is_empty(), "arm `{name}` has an empty command");
         }
-        if let Some(arm) = self.arms.iter().find(|arm| arm.command.is_empty()) {
-            return Err(BadPlan::NoCommand(arm.name.clone()));
+        for LoadPoint { name, connections, depth, .. } in &self.points {
+            let asks = *connections > 0 && *depth > 0;
+            ensure!(asks, "load point `{name}` needs 1 connection and depth 1 or more");
         }
-        if let Some(point) = self.points.iter().find(|p| p.connections == 0 || p.depth == 0) {
-            return Err(BadPlan::EmptyPoint(point.name.clone()));
-        }
-        if self.turns.windows == 0 {
-            return Err(BadPlan::NoWindows);
-        }
+        ensure!(self.turns.windows > 0, "expected 1 or more windows, found 0");
         let loads = self.arms.iter().map(|arm| (&arm.name, &arm.load));
         for (name, load) in loads.chain(self.points.iter().map(|it| (&it.name, &it.load))) {
             let word = |flag: &&str| load.iter().any(|word| word.split('=').next() == Some(*flag));
             if let Some(flag) = OF_ONE_RUN.into_iter().find(word) {
-                return Err(BadPlan::OneRun(name.clone(), flag));
+                bail!(
+                    "{name}: {flag} takes one run; leave it out of the race, and say it to \
+                     `roundhouse load`"
+                );
             }
         }
-        match self.points.iter().find_map(|point| Some((point, point.fault()?))) {
-            Some((point, why)) => Err(BadPlan::BadPoint(point.name.clone(), why)),
+        match self.points.iter().find_map(|point| Some((&point.name, point.fault()?))) {
+            Some((name, why)) => bail!("load point `{name}`: {why}"),
             None => Ok(()),
         }
     }
@@ -436,33 +380,29 @@ pub(crate) mod tests {
 
     #[test]
     fn bad_plans_say_why() {
-        fn check(change: impl Fn(&mut Plan), want: BadPlan) {
+        fn check(change: impl Fn(&mut Plan), want: &str) {
             let mut bad = plan();
             change(&mut bad);
-            assert_eq!(bad.check(), Err(want));
+            assert_eq!(bad.check().map_err(|why| why.to_string()), Err(want.to_string()));
         }
-        assert_eq!(plan().check(), Ok(()));
-        check(|p| p.arms.clear(), BadPlan::NoArms);
-        check(|p| p.points.clear(), BadPlan::NoPoints);
-        check(|p| p.blocks = 0, BadPlan::NoBlocks);
-        check(|p| p.window_ms = 0, BadPlan::NoWindow);
-        check(|p| p.margin = 3.0, BadPlan::Margin);
-        check(|p| p.arms[1].name = "epoll".into(), BadPlan::SameName("epoll".into()));
-        check(|p| p.arms[1].command.clear(), BadPlan::NoCommand("uring".into()));
-        check(|p| p.points[0].depth = 0, BadPlan::EmptyPoint("depth 1".into()));
-        let have = "epoll, uring, prefork".to_string();
-        let slow = |p: &mut Plan| {
-            p.points[0].model = Model::Overload { factor: 0.5 };
-        };
-        let why = "expected an overload factor above 1, such as 1.2";
-        check(slow, BadPlan::BadPoint("depth 1".into(), why));
-        check(|p| p.turns.windows = 0, BadPlan::NoWindows);
-        let csv = |p: &mut Plan| p.arms[0].load = vec!["--requests-csv=a".into()];
-        check(csv, BadPlan::OneRun("epoll".into(), "--requests-csv"));
-        check(
-            |p| p.baseline = "select".into(),
-            BadPlan::NoBaseline { wanted: "select".into(), have },
-        );
+        plan().check().expect("a good plan");
+        check(|p| p.arms.clear(), "the plan has no arm; name at least one server");
+        check(|p| p.points.clear(), "the plan has no load point; give at least one depth");
+        check(|p| p.blocks = 0, "expected 1 block or more, found 0");
+        check(|p| p.window_ms = 0, "expected a window longer than 0 ms");
+        check(|p| p.margin = 3.0, "expected a margin between 0 and 1, as 0.03 for 3 %");
+        check(|p| p.arms[1].name = "epoll".into(), "two parts of the plan are called `epoll`");
+        check(|p| p.arms[1].command.clear(), "arm `uring` has an empty command");
+        let empty = "load point `depth 1` needs 1 connection and depth 1 or more";
+        check(|p| p.points[0].depth = 0, empty);
+        let slow = "load point `depth 1`: expected an overload factor above 1, such as 1.2";
+        check(|p| p.points[0].model = Model::Overload { factor: 0.5 }, slow);
+        check(|p| p.turns.windows = 0, "expected 1 or more windows, found 0");
+        let csv = "epoll: --requests-csv takes one run; leave it out of the race, and say it to \
+                   `roundhouse load`";
+        check(|p| p.arms[0].load = vec!["--requests-csv=a".into()], csv);
+        let gone = "expected the baseline to be one of epoll, uring, prefork, found `select`";
+        check(|p| p.baseline = "select".into(), gone);
     }
 
     #[test]

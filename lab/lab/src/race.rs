@@ -7,9 +7,10 @@
 
 use crate::block::{Slot, schedule};
 use crate::cause::questioned;
+use crate::machine::date_now;
 use crate::plan::{LoadPoint, Plan};
 use crate::prices::Prices;
-use crate::record::{Manifest, Pilot, Recorder, Run};
+use crate::record::{Pilot, Recorder, Row, Run};
 use crate::trial::{Ending, Trial, Trials};
 use crate::verdict::answer::{is_settled, leaving};
 use crate::verdict::{BUSY_MAX, analyse};
@@ -47,28 +48,14 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-/// Runs the plan of `manifest`. When `stop` becomes true, it finishes the current trial, stops, and
-/// keeps the results.
+/// Runs the plan of a run's manifest, or continues a run that was stopped: slots that have a result
+/// keep it, the others are run. The order is the plan's, so a run in two sittings has the same
+/// blocks as one in a single sitting. When `stop` becomes true, it finishes the current trial,
+/// stops, and keeps the results.
 ///
 /// # Errors
 /// If the raw file cannot be written.
 pub fn run(
-    manifest: &Manifest,
-    trials: &mut dyn Trials,
-    recorder: &mut Recorder,
-    observer: &mut Observer<'_>,
-    stop: &AtomicBool,
-) -> anyhow::Result<Outcome> {
-    let known = Run { manifest: manifest.clone(), ..Run::default() };
-    go_on(known, trials, recorder, observer, stop)
-}
-
-/// Continues a stopped run: slots that have a result keep it, the others are run. The order is the
-/// plan's, so a run in two sittings has the same blocks as one in a single sitting.
-///
-/// # Errors
-/// If the raw file cannot be written.
-pub fn go_on(
     known: Run,
     trials: &mut dyn Trials,
     recorder: &mut Recorder,
@@ -84,7 +71,7 @@ pub fn go_on(
     let mut race = Race { plan, run: known, progress, trials, recorder, observer, stop };
     let finished = race.pilots()? && race.blocks()?;
     if finished && !race.run.finished {
-        race.recorder.finish()?;
+        race.recorder.append(Row::Finished { date: date_now() })?;
         race.run.finished = true;
     }
     Ok(Outcome { run: race.run, interrupted: !finished })
@@ -105,7 +92,7 @@ pub fn explain(
     let plan = run.manifest.plan.clone();
     if run.prices.is_none() {
         let prices = Prices::measure(run.manifest.placement.map(|it| it.cores(false).0))?;
-        recorder.prices(&prices)?;
+        recorder.append(prices.clone())?;
         run.prices = Some(prices);
     }
     let answer = analyse(run).answer;
@@ -124,7 +111,7 @@ pub fn explain(
                 }
                 (None, None) => format!("census of {}, {}: no call", arm.name, point.name),
             }));
-            recorder.census(&census)?;
+            recorder.append(census.clone())?;
             run.census.push(census);
         }
     }
@@ -228,7 +215,7 @@ impl Race<'_> {
             let Some(found) = self.trials.block(&left, begun) else { return Ok(false) };
             for mut trial in found {
                 trial.seen.sitting = sitting;
-                self.recorder.trial(&trial)?;
+                self.recorder.append(Box::new(trial.clone()))?;
                 (self.observer)(RaceEvent::End(&trial));
                 let entrant = entrants.iter().position(|arm| arm.name == trial.arm);
                 if let Some(entrant) = entrant {
@@ -286,7 +273,7 @@ impl Race<'_> {
                     pilot.arm
                 )));
             }
-            self.recorder.pilot(&pilot)?;
+            self.recorder.append(pilot.clone())?;
             self.run.pilots.push(pilot);
         }
         let capacity = |pilot: &Pilot| Some((pilot.arm.clone(), pilot.capacity_rps?));
@@ -317,7 +304,7 @@ pub(crate) mod tests {
     use crate::load::Load;
     use crate::machine::{Conditions, Host};
     use crate::observations::Observations;
-    use crate::record::Sitting;
+    use crate::record::{Manifest, Sitting};
     use std::collections::BTreeMap;
     use tempfile::tempdir;
 
@@ -384,7 +371,8 @@ pub(crate) mod tests {
         let manifest = manifest();
         let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
-        let outcome = run(&manifest, &mut Mock(answer), &mut recorder, &mut |_| {}, stop)
+        let known = Run { manifest, ..Run::default() };
+        let outcome = run(known, &mut Mock(answer), &mut recorder, &mut |_| {}, stop)
             .expect("the raw file is writable");
         let read = crate::record::read(&path).expect("what was written");
         assert_eq!(
@@ -440,7 +428,8 @@ pub(crate) mod tests {
         let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
         let mut some = Mock(|slot: &Slot| (slot.block < 3).then(|| answer(slot)));
         let never = AtomicBool::new(false);
-        let first = run(&manifest(), &mut some, &mut recorder, &mut |_| {}, &never);
+        let fresh = Run { manifest: manifest(), ..Run::default() };
+        let first = run(fresh, &mut some, &mut recorder, &mut |_| {}, &never);
         assert!(first.expect("writable").interrupted);
         let mut known = crate::record::read(&path).expect("what was written").remove(0);
         assert!(!known.finished);
@@ -451,7 +440,7 @@ pub(crate) mod tests {
             assert!(slot.block >= 3, "a slot with a result was run again");
             Some(answer(slot))
         });
-        let second = go_on(known, &mut rest, &mut recorder, &mut |_| {}, &never);
+        let second = run(known, &mut rest, &mut recorder, &mut |_| {}, &never);
         let second = second.expect("writable");
         assert!(!second.interrupted && second.run.finished);
         let names = |run: &Run| -> Vec<(u32, String)> {
@@ -498,7 +487,8 @@ pub(crate) mod tests {
         let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
         let mut asked = Asked(Vec::new(), BTreeMap::new());
         let never = AtomicBool::new(false);
-        let outcome = run(&manifest, &mut asked, &mut recorder, &mut |_| {}, &never);
+        let known = Run { manifest, ..Run::default() };
+        let outcome = run(known, &mut asked, &mut recorder, &mut |_| {}, &never);
         let pilots = outcome.expect("writable").run.pilots;
         assert_eq!(asked.0, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
         let found: Vec<Option<f64>> = pilots.iter().map(|pilot| pilot.capacity_rps).collect();

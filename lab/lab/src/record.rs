@@ -143,16 +143,27 @@ pub struct Run {
 }
 
 /// One line.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, derive_more::From)]
 #[serde(tag = "row", rename_all = "snake_case")]
-enum Row {
+pub enum Row {
+    /// The first one of a run.
     Manifest(Box<Manifest>),
+    /// An attempt.
     Trial(Box<Trial>),
+    /// An arm's capacity, as the pilot measured it.
     Pilot(Pilot),
+    /// A count of system calls.
     Census(Census),
+    /// The prices of system calls.
     Prices(Prices),
+    /// The race goes on.
     Resumed(Sitting),
-    Finished { date: String },
+    /// The race completed.
+    #[from(skip)]
+    Finished {
+        /// When it did, UTC (RFC 3339).
+        date: String,
+    },
 }
 
 impl Run {
@@ -203,16 +214,8 @@ impl Recorder {
         let file = OpenOptions::new().create(true).append(true).open(path);
         let file = file.with_context(|| format!("cannot append to {}", path.display()))?;
         let mut recorder = Recorder { file };
-        recorder.write(&Row::Manifest(Box::new(manifest.clone())))?;
+        recorder.append(Box::new(manifest.clone()))?;
         Ok(recorder)
-    }
-
-    /// Appends one attempt.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn trial(&mut self, trial: &Trial) -> anyhow::Result<()> {
-        self.write(&Row::Trial(Box::new(trial.clone())))
     }
 
     /// Continues the last run of `path`.
@@ -227,44 +230,16 @@ impl Recorder {
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         file.set_len(whole as u64).with_context(failed)?;
         let mut recorder = Recorder { file };
-        recorder.write(&Row::Resumed(sitting.clone()))?;
+        recorder.append(sitting.clone())?;
         Ok(recorder)
     }
 
-    /// Appends an arm's capacity, as the pilot measured it.
+    /// Appends a line.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn pilot(&mut self, pilot: &Pilot) -> anyhow::Result<()> {
-        self.write(&Row::Pilot(pilot.clone()))
-    }
-
-    /// Appends prices.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn prices(&mut self, prices: &Prices) -> anyhow::Result<()> {
-        self.write(&Row::Prices(prices.clone()))
-    }
-
-    /// Appends a census.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn census(&mut self, census: &Census) -> anyhow::Result<()> {
-        self.write(&Row::Census(census.clone()))
-    }
-
-    /// Records that the race completed.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
-    pub fn finish(&mut self) -> anyhow::Result<()> {
-        self.write(&Row::Finished { date: date_now() })
-    }
-
-    fn write(&mut self, row: &Row) -> anyhow::Result<()> {
-        let mut line = serde_json::to_vec(row)?;
+    pub fn append(&mut self, row: impl Into<Row>) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(&row.into())?;
         line.push(b'\n');
         self.file.write_all(&line).context("cannot append to the raw file")
     }
@@ -401,8 +376,8 @@ mod tests {
         let path = room.path().join("report.jsonl");
         for _ in 0..2 {
             let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
-            recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
-            recorder.trial(&trial("uring", 0, 12.0)).expect("writable");
+            recorder.append(Box::new(trial("epoll", 0, 10.0))).expect("writable");
+            recorder.append(Box::new(trial("uring", 0, 12.0))).expect("writable");
         }
         let runs = read(&path).expect("what we wrote");
         assert_eq!(runs.len(), 2);
@@ -429,7 +404,7 @@ mod tests {
             let (mut manifest, mut trial) = (manifest(), trial("epoll", 0, 10.0));
             change(&mut manifest, &mut trial);
             let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
-            recorder.trial(&trial).expect("writable");
+            recorder.append(Box::new(trial)).expect("writable");
             let found = read(&path).expect_err("without measure").to_string();
             std::fs::remove_file(&path).expect("ours");
             assert!(found.contains(want), "{found}");
@@ -450,7 +425,7 @@ mod tests {
         let room = tempdir().expect("a temporary directory");
         let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
-        recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
+        recorder.append(Box::new(trial("epoll", 0, 10.0))).expect("writable");
         let text = std::fs::read_to_string(&path).expect("written");
         std::fs::write(&path, format!("{text}{{\"row\":\"trial\",\"or")).expect("writable");
         assert_eq!(read(&path).expect("all but the last line")[0].trials.len(), 1);

@@ -30,7 +30,8 @@ impl Stage<'_> {
         let runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
         let mut runner = runner.far(settings.far.clone());
         let mut observer = |event: RaceEvent<'_>| tell(*listener, event);
-        let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut observer, stop)
+        let known = Run { manifest, ..Run::default() };
+        let outcome = lab::race::run(known, &mut runner, &mut recorder, &mut observer, stop)
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {

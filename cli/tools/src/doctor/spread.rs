@@ -7,7 +7,7 @@ use lab::file::PointSpec;
 use lab::machine::Placement;
 use lab::metric::Metric;
 use lab::plan::Plan;
-use lab::record::{Manifest, Recorder};
+use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
 use lab::service::Service;
 use lab::trial::Trial;
@@ -51,7 +51,8 @@ pub fn measure(blocks: u32) -> Result<Vec<Spread>> {
     let mut recorder = Recorder::begin(&room.path().join("doctor.jsonl"), &manifest)?;
     let mut runner = Runner::new(&plan, &exe, room.path(), placement, stop.clone());
     info!("\n{} trials of one engine against itself …", plan.trials());
-    let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut |_| {}, &stop)?;
+    let known = Run { manifest, ..Run::default() };
+    let outcome = lab::race::run(known, &mut runner, &mut recorder, &mut |_| {}, &stop)?;
     let mut found = Vec::new();
     for point in &plan.points {
         let here: Vec<&Trial> =
