@@ -108,37 +108,6 @@ impl RequestBody {
 mod tests {
     use super::*;
 
-    fn read(body: Body, max: u64, wire: &[u8], step: usize) -> Result<(Vec<u8>, usize), BodyError> {
-        let now = Instant::ZERO;
-        let mut incoming = RequestBody::new(body, true, max, now).ok_or(BodyError::TooLong)?;
-        let (mut from, mut to) = (0, 0);
-        loop {
-            let (used, end) = incoming.feed(&wire[from..to], now)?;
-            from += used;
-            if end {
-                return Ok((incoming.into_kept(), from));
-            }
-            assert!(to < wire.len(), "it must end within what was sent");
-            to = (to + step).min(wire.len());
-        }
-    }
-
-    #[test]
-    fn bodies_end_where_they_say() {
-        for step in 1..30 {
-            let sized = read(Body::Length(5), 9, b"helloGET /", step);
-            assert_eq!(sized, Ok((b"hello".to_vec(), 5)));
-            let chunked =
-                read(Body::Chunked, 9, b"2\r\nhe\r\n3;x\r\nllo\r\n0\r\nA: b\r\n\r\nGET", step);
-            assert_eq!(chunked, Ok((b"hello".to_vec(), 28)));
-            let long = read(Body::Chunked, 4, b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", step);
-            assert_eq!(long, Err(BodyError::TooLong));
-        }
-        assert_eq!(read(Body::Length(6), 5, b"", 1), Err(BodyError::TooLong));
-        let bad = read(Body::Chunked, 5, b"2\nhe", 1);
-        assert_eq!(bad, Err(BodyError::Bad(Bad::Newline)));
-    }
-
     #[test]
     fn a_body_must_keep_its_rate() {
         let second = Duration::from_secs(1);

@@ -22,63 +22,36 @@ const ROWS_MAX: u64 = 10_000;
 /// The default number of rows of `/dynamic`.
 const ROWS: u64 = 100;
 
-/// A route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// `/`
-    Root,
-    /// `/plaintext`
-    Plaintext,
-    /// `/json`
-    Json,
-    /// `/echo`
-    Echo,
-    /// `/cookie`
-    Cookie,
-    /// `/dynamic`
-    Dynamic,
-    /// `/work`
-    Work,
-    /// `/sleep`
-    Sleep,
-}
+/// A route: from a request's head and query to the action.
+pub type Route = fn(&Head<'_>, &str) -> Action;
 
 /// The route of a path.
 pub fn route(path: &[u8]) -> Option<Route> {
     Some(match std::str::from_utf8(path).ok()? {
-        "/" => Route::Root,
-        "/plaintext" => Route::Plaintext,
-        "/json" => Route::Json,
-        "/echo" => Route::Echo,
-        "/cookie" => Route::Cookie,
-        "/dynamic" => Route::Dynamic,
-        "/work" => Route::Work,
-        "/sleep" => Route::Sleep,
+        "/" => |head, _| match head.method {
+            "POST" => Action::Echo,
+            _ => Action::Say(mime::TEXT, Content::Fixed("OK")),
+        },
+        "/plaintext" => |_, _| Action::Say("text/plain", Content::Fixed("Hello, World!")),
+        "/json" => {
+            |_, _| Action::Say(mime::JSON, Content::Fixed("{\"message\":\"Hello, World!\"}"))
+        }
+        "/echo" => |head, _| Action::Say(mime::TEXT, Content::Made(fields(head))),
+        "/cookie" => |head, _| Action::Say(mime::TEXT, Content::Made(cookies(head))),
+        "/dynamic" => |_, query| match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {
+            Ok(rows) if rows <= ROWS_MAX => Action::Say(mime::HTML, Content::Made(page(rows))),
+            _ => Action::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
+        },
+        "/work" => |_, query| timed(query, Action::Compute),
+        "/sleep" => |_, query| timed(query, Action::Sleep),
         _ => return None,
     })
 }
 
-/// The action for a request on a route.
-pub fn act(route: Route, head: &Head<'_>, query: &str) -> Action {
-    let milliseconds = || {
-        let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
-        wanted.filter(|ms| *ms <= MS_MAX).map(Duration::from_millis)
-    };
+fn timed(query: &str, act: fn(Duration) -> Action) -> Action {
+    let wanted = parameter(query, "ms").and_then(|text| text.parse().ok());
     let refused = Action::Refuse(Status::BAD_REQUEST, "expected ?ms=N with N from 0 to 10000");
-    match route {
-        Route::Root if head.method == "POST" => Action::Echo,
-        Route::Root => Action::Say(mime::TEXT, Content::Fixed("OK")),
-        Route::Plaintext => Action::Say("text/plain", Content::Fixed("Hello, World!")),
-        Route::Json => Action::Say(mime::JSON, Content::Fixed("{\"message\":\"Hello, World!\"}")),
-        Route::Echo => Action::Say(mime::TEXT, Content::Made(fields(head))),
-        Route::Cookie => Action::Say(mime::TEXT, Content::Made(cookies(head))),
-        Route::Dynamic => match parameter(query, "rows").map_or(Ok(ROWS), str::parse) {
-            Ok(rows) if rows <= ROWS_MAX => Action::Say(mime::HTML, Content::Made(page(rows))),
-            _ => Action::Refuse(Status::BAD_REQUEST, "expected ?rows=N with N from 0 to 10000"),
-        },
-        Route::Work => milliseconds().map_or(refused, Action::Compute),
-        Route::Sleep => milliseconds().map_or(refused, Action::Sleep),
-    }
+    wanted.filter(|ms| *ms <= MS_MAX).map_or(refused, |ms| act(Duration::from_millis(ms)))
 }
 
 /// The value of a query parameter.
@@ -129,22 +102,4 @@ fn page(rows: u64) -> Vec<u8> {
     }
     text.extend_from_slice(b"</table>\n");
     text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn queries() {
-        assert_eq!(parameter("a=1&ms=20&ms=3", "ms"), Some("20"));
-        assert_eq!(parameter("ms", "ms"), None);
-        assert_eq!(parameter("", "ms"), None);
-    }
-
-    #[test]
-    fn the_page_is_as_long_as_asked_for() {
-        let text = String::from_utf8(page(3)).expect("ASCII");
-        assert!(text.ends_with("<tr><td>3<td>9<td>14\n</table>\n"), "{text}");
-    }
 }

@@ -264,7 +264,7 @@ fn act(
     {
         return match head.method {
             "OPTIONS" => allowed(head, ALLOW_DEMO),
-            "GET" | "HEAD" | "POST" => demo::act(route, head, target.query),
+            "GET" | "HEAD" | "POST" => route(head, target.query),
             _ => Action::NotAllowed(ALLOW_DEMO),
         };
     }

@@ -53,7 +53,7 @@ pub use journal::Journal;
 pub use memory_files::{CHANGED_NS, MemoryFiles};
 pub use mime::{MediaType, media_type};
 pub use options::{ErrorPage, Options};
-pub use platform::{Entry, LookupError, Meta, NoFiles, Platform, Resource};
+pub use platform::{Entry, LookupError, Meta, Platform, Resource};
 pub use record::Format;
 pub use rules::{FIELDS_MAX, FieldRule, LifetimeRule, Origin, Redirect, Rules};
 pub use service::{Job, Outcome, Session, Web};

@@ -163,6 +163,9 @@ fn the_routes() {
         &request("GET", "/cookie", "Cookie: a=b; c=d=e;f; =g\r\ncookie: h=\r\n"),
         "a=b\nc=d=e\nh=\n",
     );
+    let rows = "<tr><td>1<td>1<td>1\n<tr><td>2<td>4<td>5\n";
+    let page = format!("<!doctype html>\n<title>Squares</title>\n<table>\n{rows}</table>\n");
+    says(&get("/dynamic?a=1&rows=2&rows=3"), &page);
     says(&get("/work?ms=3"), "done\n");
     says(&get("/sleep?ms=3"), "done\n");
     says(&format!("{}hello", request("GET", "/", "Content-Length: 5\r\n")), "OK");
