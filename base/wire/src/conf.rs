@@ -16,28 +16,11 @@
 //! - An unquoted value that runs into `://` is refused, because the comment would silently swallow half
 //!   of an address.
 
-mod fault;
 mod fuzz;
 mod settings;
 
-pub use fault::{BadConf, Fault, Kind};
 pub(crate) use fuzz::fuzz;
-pub use settings::{NAME_MAX, Setting, Settings, flag_of, span};
-
-use crate::text;
+pub use settings::{FLAG, NAME_MAX, Setting, Settings, flag_of, span};
 
 /// The longest accepted file in bytes; hand-written files are far shorter.
 pub const FILE_MAX: usize = 1 << 20;
-
-/// The text of a settings file.
-fn decoded(bytes: &[u8]) -> Result<String, BadConf> {
-    if bytes.len() > FILE_MAX {
-        return Err(BadConf { line: 1, column: 1, fault: Fault::TooLarge { len: bytes.len() } });
-    }
-    text::decode(bytes).map(|decoded| decoded.text.into_owned()).map_err(|undecodable| {
-        let before = &bytes[..undecodable.offset.min(bytes.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
-        BadConf { line, column, fault: Fault::NotText(undecodable) }
-    })
-}

@@ -68,6 +68,40 @@ pub struct Undecodable {
     pub offset: usize,
 }
 
+impl Undecodable {
+    /// The fault in the file `bytes`; its column is in bytes.
+    pub fn fault(self, bytes: &[u8]) -> Fault {
+        let before = &bytes[..self.offset.min(bytes.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
+        Fault { line, column, why: self.to_string() }
+    }
+}
+
+/// A fault in a text file. `Display` begins with `LINE:COLUMN: `, so a caller that knows the file
+/// puts its name and a colon in front.
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{line}:{column}: {why}")]
+pub struct Fault {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column from 1, in characters (in bytes if the file is not text); a tab counts as one.
+    pub column: usize,
+    /// The cause and the remedy.
+    pub why: String,
+}
+
+/// Text from a file in the form in which a fault shows it: shortened, and control characters
+/// escaped.
+pub fn shown(text: &str) -> String {
+    const SHOWN_MAX: usize = 24;
+    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(SHOWN_MAX).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
 /// Decodes a whole file.
 ///
 /// # Errors
@@ -126,6 +160,8 @@ fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
 }
 
 impl std::error::Error for Undecodable {}
+
+impl std::error::Error for Fault {}
 
 #[cfg(test)]
 mod tests {

@@ -322,7 +322,7 @@ fn flag(arg: &Arg, name: &str, option: &Choice) -> Result<Option<OsString>> {
         format!(
             "expected `{}` to be {}, found `{}`; correct it",
             option.name,
-            conf::Kind::Flag,
+            conf::FLAG,
             option.value
         )
     })?;

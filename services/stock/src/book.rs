@@ -8,8 +8,8 @@
 
 use super::sheet::Sheet;
 use std::ops::Range;
-use wire::decimal::{self, Bad};
-use wire::text;
+use wire::decimal;
+use wire::text::{Fault, shown};
 
 /// The greatest id and the greatest price: the course's `int`.
 pub const INT_MAX: u32 = i32::MAX as u32;
@@ -28,51 +28,6 @@ pub struct Entry {
     pub left: u64,
     /// The price of one, 0 to [`INT_MAX`].
     pub price: u32,
-}
-
-/// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so a caller that knows the file
-/// puts its name and a colon in front.
-#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
-#[display("{line}:{column}: {fault}")]
-pub struct BadBook {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1; a tab is one.
-    pub column: usize,
-    /// The fault at that place.
-    pub fault: Fault,
-}
-
-/// A fault in a book.
-#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
-#[expect(missing_docs, reason = "the messages say it")]
-pub enum Fault {
-    NotText(text::Undecodable),
-    #[display("expected {_0}, found the end of the line; a line is `ID LEFT PRICE`")]
-    Missing(Field),
-    #[display("expected the end of the line after PRICE, found `{found}`; put comments after `#`")]
-    Extra {
-        found: String,
-    },
-    #[display(
-        "expected {field}, a whole number from {} to {}, found `{found}`; correct it or remove the \
-         line", field.range().0, field.range().1
-    )]
-    NotInRange {
-        field: Field,
-        found: String,
-    },
-    #[display("expected each ID once, found {id} again after line {first}; remove one of them")]
-    Duplicate {
-        id: u32,
-        first: usize,
-    },
-    #[display("expected at most {capacity} stocks, found one more; divide the book")]
-    TooMany {
-        capacity: usize,
-    },
-    #[display("expected a line `ID LEFT PRICE`, found none; add a stock")]
-    Empty,
 }
 
 /// A column of the book.
@@ -102,8 +57,8 @@ impl Field {
 /// Reads a whole book of at most `capacity` stocks, in any encoding of [`wire::text`].
 ///
 /// # Errors
-/// [`BadBook`] for the first fault.
-pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
+/// [`Fault`] for the first fault.
+pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, Fault> {
     Sheet::parse(bytes, capacity).map(|sheet| sheet.entries().collect())
 }
 
@@ -131,11 +86,11 @@ pub(super) struct Found {
 }
 
 /// The entry on a line, or `None` if the line is blank or a comment.
-pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, BadBook> {
+pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, Fault> {
     let content = &line[..comment_start(line)];
-    let bad = |at: usize, fault| {
+    let bad = |at: usize, why| {
         let column = 1 + line[..at].chars().count();
-        BadBook { line: number, column, fault }
+        Fault { line: number, column, why }
     };
     let mut fields = Fields { line: content, at: 0 };
     let mut numbers = [0; 3];
@@ -143,10 +98,14 @@ pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, Bad
     for (field, number) in [Field::Id, Field::Left, Field::Price].into_iter().zip(&mut numbers) {
         match fields.next() {
             None if field == Field::Id => return Ok(None),
-            None => return Err(bad(content.trim_end().len(), Fault::Missing(field))),
+            None => {
+                let why = format!(
+                    "expected {field}, found the end of the line; a line is `ID LEFT PRICE`"
+                );
+                return Err(bad(content.trim_end().len(), why));
+            }
             Some((at, text)) => {
-                *number = in_range(field, text)
-                    .ok_or_else(|| bad(at, Fault::NotInRange { field, found: shortened(text) }))?;
+                *number = in_range(field, text).map_err(|why| bad(at, why))?;
                 match field {
                     Field::Id => start = at,
                     Field::Left => left_at = at..at + text.len(),
@@ -156,7 +115,11 @@ pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, Bad
         }
     }
     if let Some((at, text)) = fields.next() {
-        return Err(bad(at, Fault::Extra { found: shortened(text) }));
+        let found = shown(text);
+        let why = format!(
+            "expected the end of the line after PRICE, found `{found}`; put comments after `#`"
+        );
+        return Err(bad(at, why));
     }
     let [id, left, price] = numbers;
     let column = 1 + line[..start].chars().count();
@@ -197,24 +160,17 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-fn in_range(field: Field, text: &str) -> Option<u64> {
+fn in_range(field: Field, text: &str) -> Result<u64, String> {
     let (least, greatest) = field.range();
-    match decimal::parse(text.as_bytes()) {
-        Ok(number) if (least..=greatest).contains(&number) => Some(number),
-        Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => None,
-    }
+    let number = decimal::parse(text.as_bytes()).ok();
+    number.filter(|number| (least..=greatest).contains(number)).ok_or_else(|| {
+        format!(
+            "expected {field}, a whole number from {least} to {greatest}, found `{}`; correct it \
+             or remove the line",
+            shown(text)
+        )
+    })
 }
-
-fn shortened(text: &str) -> String {
-    const SHOWN_MAX: usize = 24;
-    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
-    if text.chars().count() > SHOWN_MAX {
-        shown.push_str("...");
-    }
-    shown
-}
-
-impl std::error::Error for BadBook {}
 
 #[cfg(test)]
 mod tests {

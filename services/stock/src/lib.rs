@@ -29,7 +29,7 @@ mod show;
 mod trade;
 pub mod work;
 
-pub use choice::{BadChoice, Durability, Index, Lock, Order, Reads};
+pub use choice::{Durability, Index, Lock, Order, Reads};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;

@@ -12,7 +12,7 @@
 
 use crate::book::{self, Entry, LEFT_MAX};
 use crate::queue::OrderQueue;
-use crate::{BadChoice, Index, Lock, Order};
+use crate::{Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
 use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree};
@@ -376,6 +376,6 @@ fn chosen(named: &[u8]) -> Result<(Index, &[u8]), BadSeed> {
     let end = named.iter().position(|byte| *byte == b'\n').unwrap_or(named.len());
     let (name, text) = named.split_at(end);
     let index = String::from_utf8_lossy(name).parse();
-    let index = index.map_err(|bad: BadChoice| BadSeed(format!("1:1: {bad}")))?;
+    let index = index.map_err(|bad: String| BadSeed(format!("1:1: {bad}")))?;
     Ok((index, text.strip_prefix(b"\n").unwrap_or_default()))
 }

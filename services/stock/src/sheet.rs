@@ -3,9 +3,9 @@
 //! Comments, blank lines, tabs, line ends, the encoding and its byte order mark stay as the file's
 //! author wrote them, because the file belongs to the author.
 
-use super::book::{self, BadBook, Entry, Fault};
+use super::book::{self, Entry};
 use index::by_id::{ById, Refused, Slot};
-use wire::text::{self, Encoding};
+use wire::text::{self, Encoding, Fault};
 
 /// A book with its text and the places of its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,14 +28,9 @@ impl Sheet {
     /// Reads a whole book of at most `capacity` stocks, in any encoding of [`wire::text`].
     ///
     /// # Errors
-    /// [`BadBook`] for the first fault.
-    pub fn parse(bytes: &[u8], capacity: usize) -> Result<Sheet, BadBook> {
-        let decoded = text::decode(bytes).map_err(|undecodable| {
-            let before = &bytes[..undecodable.offset.min(bytes.len())];
-            let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-            let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
-            BadBook { line, column, fault: Fault::NotText(undecodable) }
-        })?;
+    /// [`Fault`] for the first fault.
+    pub fn parse(bytes: &[u8], capacity: usize) -> Result<Sheet, Fault> {
+        let decoded = text::decode(bytes).map_err(|bad| bad.fault(bytes))?;
         let rows = rows(&decoded.text, capacity)?;
         let (encoding, marked) = (decoded.encoding, decoded.marked);
         Ok(Sheet { text: decoded.text.into_owned(), encoding, marked, rows })
@@ -74,7 +69,7 @@ impl Sheet {
     }
 }
 
-fn rows(text: &str, capacity: usize) -> Result<Vec<Row>, BadBook> {
+fn rows(text: &str, capacity: usize) -> Result<Vec<Row>, Fault> {
     let rows_max = text.split('\n').count().min(capacity);
     let mut rows: Vec<Row> = Vec::with_capacity(rows_max);
     let mut lines: Vec<usize> = Vec::with_capacity(rows_max);
@@ -86,21 +81,25 @@ fn rows(text: &str, capacity: usize) -> Result<Vec<Row>, BadBook> {
         let begin = start;
         start += line.len() + 1;
         let Some(book::Found { column, entry, left }) = found else { continue };
-        let fault = match by_id.insert(&mut slots, entry.id, rows.len() as u32) {
+        let why = match by_id.insert(&mut slots, entry.id, rows.len() as u32) {
             Ok(()) if rows.len() < capacity => {
                 rows.push(Row { entry, at: begin + left.start, len: left.len() });
                 lines.push(index + 1);
                 continue;
             }
-            Err(Refused::Duplicate { row }) => {
-                Fault::Duplicate { id: entry.id, first: lines[row as usize] }
+            Err(Refused::Duplicate { row }) => format!(
+                "expected each ID once, found {} again after line {}; remove one of them",
+                entry.id, lines[row as usize]
+            ),
+            Ok(()) | Err(Refused::Zero | Refused::Full) => {
+                format!("expected at most {capacity} stocks, found one more; divide the book")
             }
-            Ok(()) | Err(Refused::Zero | Refused::Full) => Fault::TooMany { capacity },
         };
-        return Err(BadBook { line: index + 1, column, fault });
+        return Err(Fault { line: index + 1, column, why });
     }
     if rows.is_empty() {
-        return Err(BadBook { line: 1, column: 1, fault: Fault::Empty });
+        let why = "expected a line `ID LEFT PRICE`, found none; add a stock".into();
+        return Err(Fault { line: 1, column: 1, why });
     }
     Ok(rows)
 }

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use super::fault::shown;
-use super::{BadConf, Fault, decoded};
+use super::FILE_MAX;
+use crate::text::{self, Fault, shown};
 
 /// The longest name, in characters.
 pub const NAME_MAX: usize = 255;
@@ -39,16 +39,26 @@ impl Settings {
     /// Reads a whole file, in any encoding of [`crate::text`].
     ///
     /// # Errors
-    /// [`BadConf`] for the first fault.
-    pub fn parse(bytes: &[u8]) -> Result<Settings, BadConf> {
-        let text = decoded(bytes)?;
-        let mut reader = Reader { rest: &text, line: 1, column: 1 };
+    /// [`Fault`] for the first fault.
+    pub fn parse(bytes: &[u8]) -> Result<Settings, Fault> {
+        if bytes.len() > FILE_MAX {
+            let len = bytes.len();
+            let why =
+                format!("expected at most {FILE_MAX} bytes, found {len}; is this the right file?");
+            return Err(Fault { line: 1, column: 1, why });
+        }
+        let decoded = text::decode(bytes).map_err(|bad| bad.fault(bytes))?;
+        let mut reader = Reader { rest: &decoded.text, line: 1, column: 1 };
         let mut settings: Vec<Setting> = Vec::new();
         while let Some(setting) = reader.setting()? {
             // Settings files are short, so a linear search for duplicates is fine.
             if let Some(first) = settings.iter().find(|first| first.name == setting.name) {
-                let fault = Fault::Twice { name: shown(&setting.name), first: first.line };
-                return Err(BadConf { line: setting.line, column: setting.column, fault });
+                let why = format!(
+                    "expected each name once, found `{}` again after line {}; remove one",
+                    shown(&setting.name),
+                    first.line
+                );
+                return Err(Fault { line: setting.line, column: setting.column, why });
             }
             settings.push(setting);
         }
@@ -60,6 +70,9 @@ impl Settings {
         self.settings.iter()
     }
 }
+
+/// The words of a flag, for messages.
+pub const FLAG: &str = "1, true, yes, on or 0, false, no, off";
 
 /// The value of a word where a flag is expected.
 pub fn flag_of(word: &str) -> Option<bool> {
@@ -98,8 +111,17 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn bad(&self, fault: Fault) -> BadConf {
-        BadConf { line: self.line, column: self.column, fault }
+    fn bad(&self, why: impl Into<String>) -> Fault {
+        Fault { line: self.line, column: self.column, why: why.into() }
+    }
+
+    /// The fault of something after a value, which begins with `rest`.
+    fn extra(&self, rest: &str) -> Fault {
+        let found = shown(rest.split_whitespace().next().unwrap_or_default());
+        self.bad(format!(
+            "expected the end of the line after the value, found `{found}`; quote a value that has \
+             blanks, put comments after `//`"
+        ))
     }
 
     /// Takes the first `len` bytes.
@@ -121,7 +143,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next setting; `None` at the end of the file.
-    fn setting(&mut self) -> Result<Option<Setting>, BadConf> {
+    fn setting(&mut self) -> Result<Option<Setting>, Fault> {
         self.between(char::is_whitespace)?;
         if self.rest.is_empty() {
             return Ok(None);
@@ -130,37 +152,49 @@ impl<'a> Reader<'a> {
         let name = self.take_while(is_of_name);
         let len = name.chars().count();
         if name.is_empty() {
-            let found = self.rest.split_whitespace().next().unwrap_or_default();
-            return Err(self.bad(Fault::NoName { found: shown(found) }));
+            let found = shown(self.rest.split_whitespace().next().unwrap_or_default());
+            return Err(self.bad(format!(
+                "expected a name of letters, digits, `_`, `-` and `.`, found `{found}`; a line is \
+                 `name = value`, and comments begin with `//`"
+            )));
         }
         if len > NAME_MAX {
-            return Err(BadConf { line, column, fault: Fault::NameTooLong { len } });
+            let why =
+                format!("expected a name of at most {NAME_MAX} characters, found {len}; shorten it");
+            return Err(Fault { line, column, why });
         }
         self.between(is_blank)?;
         if !self.rest.starts_with('=') {
-            return Err(self.bad(Fault::NoEquals { name: shown(name) }));
+            let name = shown(name);
+            return Err(self.bad(format!(
+                "expected `=` after `{name}`, found none; write `{name} = value`"
+            )));
         }
         self.take(1);
         self.between(is_blank)?;
         // A comment may have ended on a later line.
         if self.line != line || self.rest.is_empty() || self.rest.starts_with('\n') {
-            return Err(self.bad(Fault::NoValue { name: shown(name) }));
+            let name = shown(name);
+            return Err(self.bad(format!(
+                "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` for \
+                 an empty one"
+            )));
         }
         let value_column = self.column;
         let value = self.value()?.to_owned();
         let value_line = self.line;
         self.between(is_blank)?;
         if self.line == value_line && !self.rest.is_empty() && !self.rest.starts_with('\n') {
-            let found = self.rest.split_whitespace().next().unwrap_or_default();
-            return Err(self.bad(Fault::Extra { found: shown(found) }));
+            return Err(self.extra(self.rest));
         }
         Ok(Some(Setting { name: name.to_owned(), value, line, column, value_column }))
     }
 
-    fn value(&mut self) -> Result<&'a str, BadConf> {
+    fn value(&mut self) -> Result<&'a str, Fault> {
         if let Some(quoted) = self.rest.strip_prefix('"') {
             let line = quoted.split('\n').next().unwrap_or_default();
-            let len = line.find('"').ok_or_else(|| self.bad(Fault::QuoteOpen))?;
+            let why = "expected `\"` before the end of the line, found none; close the quotes";
+            let len = line.find('"').ok_or_else(|| self.bad(why))?;
             return Ok(&self.take(len + 2)[1..=len]);
         }
         let word = self.rest.find(char::is_whitespace).unwrap_or(self.rest.len());
@@ -168,27 +202,32 @@ impl<'a> Reader<'a> {
         let comment = [word.find("//"), word.find("/*")].into_iter().flatten().min();
         let word = &word[..comment.unwrap_or(word.len())];
         if word.ends_with(':') && self.rest[word.len()..].starts_with("//") {
-            return Err(self.bad(Fault::Address { found: shown(word) }));
+            let found = shown(word);
+            return Err(self.bad(format!(
+                "expected a value that no comment cuts off, found `{found}//`; put it in quotes"
+            )));
         }
         // The caller has skipped comments, so at least one character is left.
         if let Some(quote) = word.find('"') {
             self.take(quote);
-            return Err(self.bad(Fault::Extra { found: shown(&word[quote..]) }));
+            return Err(self.extra(&word[quote..]));
         }
         Ok(self.take(word.len()))
     }
 
     /// Skips comments and the characters for which `is_blank` holds.
-    fn between(&mut self, is_blank: impl Fn(char) -> bool) -> Result<(), BadConf> {
+    fn between(&mut self, is_blank: impl Fn(char) -> bool) -> Result<(), Fault> {
         loop {
             self.take_while(&is_blank);
             if self.rest.starts_with("//") {
                 self.take_while(|c| c != '\n');
             } else if let Some(comment) = self.rest.strip_prefix("/*") {
-                let len = comment.find("*/").ok_or_else(|| self.bad(Fault::CommentOpen))?;
+                let why = "expected `*/`, found the end of the file; close it";
+                let len = comment.find("*/").ok_or_else(|| self.bad(why))?;
                 self.take(len + 4);
             } else if self.rest.starts_with('/') && !self.is_path() {
-                return Err(self.bad(Fault::LoneSlash));
+                let why = "expected `//` or `/*`, found a single `/`; double it for a comment";
+                return Err(self.bad(why));
             } else {
                 return Ok(());
             }
