@@ -34,54 +34,33 @@ const CSEQ_MAX: usize = 10;
 /// The maximum number of tracks that one session may set up.
 const LEGS_MAX: usize = 16;
 
-/// A request, and the fields that every answer to it contains.
-struct Asked<'a> {
-    request: &'a Request<'a>,
-    cseq: &'a str,
-}
-
-impl Asked<'_> {
-    fn reply(&self, status: Status) -> Reply {
-        Reply::new(status, self.cseq).field("Server", "roundhouse")
-    }
-
-    fn refuse<F>(&self, status: Status, out: &mut Out) -> After<F> {
-        self.reply(status).finish(&[], out.bytes());
-        After::Next
-    }
-
-    /// Answers a request for a title that is not available. A reason is the body, because players
-    /// show the status at most.
-    fn lack<F>(&self, lack: Lack<F>, out: &mut Out) -> After<F> {
-        match lack {
-            Lack::Unread(job) => After::Job(job),
-            Lack::Refused(status) => self.refuse(status, out),
-            Lack::Unplayable(words) => {
-                let reply = self.reply(Status::UNSUPPORTED_MEDIA);
-                let reply = reply.field("Content-Type", "text/plain; charset=utf-8");
-                reply.finish(format!("{words}\n").as_bytes(), out.bytes());
-                After::Next
-            }
-        }
-    }
-}
-
 /// The number of wrong passwords that ends a connection: guessing costs connections, which are
 /// counted and bounded.
 const WRONG_PASSWORDS_MAX: u8 = 3;
 
-/// Why a title is not available.
-enum Lack<F> {
-    /// The file has to be read first.
-    Unread(Job<F>),
-    /// The title cannot be played.
-    Refused(Status),
-    /// The title cannot be played, for this reason.
-    Unplayable(String),
+/// A request in its context.
+struct Asked<'a, F> {
+    cx: &'a At<'a>,
+    session: &'a mut Session<F>,
+    request: &'a Request<'a>,
+    cseq: &'a str,
 }
 
-/// The context of a request.
-type Ours<'a, 'b, F> = (&'a At<'a>, &'b mut Session<F>);
+/// A reply and its body.
+type Answered<F> = Result<(Reply, Vec<u8>), Refused<F>>;
+
+/// Why a request is not granted.
+#[derive(derive_more::From)]
+enum Refused<F> {
+    /// The file has to be read first.
+    Unread(Job<F>),
+    /// For the reason that the status names.
+    Status(Status),
+    /// The title cannot be played, for this reason, which is the body, because players show the
+    /// status at most.
+    #[from(skip)]
+    Unplayable(String),
+}
 
 impl<B: Platform> Media<B> {
     /// Answers one request.
@@ -95,93 +74,80 @@ impl<B: Platform> Media<B> {
         let cseq = request.field("CSeq").unwrap_or("");
         let is_number =
             (1..=CSEQ_MAX).contains(&cseq.len()) && cseq.bytes().all(|byte| byte.is_ascii_digit());
-        let asked = Asked { request, cseq: if is_number { cseq } else { "" } };
-        if !request.is_version_1 {
-            return asked.refuse(Status::VERSION, out);
-        }
-        if !is_number {
-            return asked.refuse(Status::BAD_REQUEST, out);
-        }
+        let cseq = if is_number { cseq } else { "" };
         let required = request.field("Require").or_else(|| request.field("Proxy-Require"));
-        if let Some(required) = required {
-            let reply = asked.reply(Status::OPTION).field("Unsupported", required);
-            reply.finish(&[], out.bytes());
-            return After::Next;
-        }
-        if let Some(credentials) = &self.options.credentials
+        let answered = if !request.is_version_1 {
+            Err(Status::VERSION.into())
+        } else if !is_number {
+            Err(Status::BAD_REQUEST.into())
+        } else if let Some(required) = required {
+            Ok((reply(cseq, Status::OPTION).field("Unsupported", required), Vec::new()))
+        } else if let Some(credentials) = &self.options.credentials
             && request.method != "OPTIONS"
             && let Err(unproven) =
                 digest::check(credentials, &self.secret, (cx.now, session.peer), request)
         {
-            let reply = asked.reply(Status::UNAUTHORIZED);
+            let reply = reply(cseq, Status::UNAUTHORIZED);
             reply.field("WWW-Authenticate", unproven.challenge).finish(&[], out.bytes());
             session.wrong_passwords += u8::from(unproven.is_wrong);
             return match session.wrong_passwords {
                 WRONG_PASSWORDS_MAX.. => After::Close,
                 _ => After::Next,
             };
-        }
-        self.act(cx, session, &asked, out)
-    }
-
-    fn act(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        asked: &Asked<'_>,
-        out: &mut Out,
-    ) -> After<B::File> {
-        let named =
-            asked.request.field("Session").map(|value| value.split(';').next().unwrap_or(""));
-        let is_ours = match (&session.presentation, named) {
-            (_, None) => true,
-            (Some(presentation), Some(name)) => presentation.name == name.trim(),
-            (None, Some(_)) => false,
+        } else {
+            self.act(&mut Asked { cx, session, request, cseq })
         };
-        if !is_ours {
-            return asked.refuse(Status::NO_SESSION, out);
+        let (reply, body) = match answered {
+            Ok(answered) => answered,
+            Err(Refused::Unread(job)) => return After::Job(job),
+            Err(Refused::Status(status)) => (reply(cseq, status), Vec::new()),
+            Err(Refused::Unplayable(words)) => {
+                let reply = reply(cseq, Status::UNSUPPORTED_MEDIA);
+                let reply = reply.field("Content-Type", "text/plain; charset=utf-8");
+                (reply, format!("{words}\n").into_bytes())
+            }
+        };
+        reply.finish(&body, out.bytes());
+        After::Next
+    }
+
+    fn act(&self, asked: &mut Asked<'_, B::File>) -> Answered<B::File> {
+        let named = asked.request.field("Session");
+        let named = named.map(|value| value.split(';').next().unwrap_or("").trim());
+        let ours = asked.session.presentation.as_ref().map(|presentation| &presentation.name[..]);
+        if named.is_some() && named != ours {
+            return Err(Status::NO_SESSION.into());
         }
+        let ok = || reply(asked.cseq, Status::OK);
+        let plain = |status, name, value| Ok((reply(asked.cseq, status).field(name, value), vec![]));
         match asked.request.method {
-            "OPTIONS" => {
-                let reply = asked.reply(Status::OK).field("Public", PUBLIC);
-                self.with_session(session, reply).finish(&[], out.bytes());
-                After::Next
+            "OPTIONS" => self.with_session(asked, ok().field("Public", PUBLIC)),
+            "DESCRIBE" | "SETUP" if !asked.cx.admit() => {
+                plain(Status::UNAVAILABLE, "Retry-After", "1")
             }
-            "DESCRIBE" | "SETUP" if !cx.admit() => {
-                let reply = asked.reply(Status::UNAVAILABLE).field("Retry-After", "1");
-                reply.finish(&[], out.bytes());
-                After::Next
-            }
-            "DESCRIBE" => self.describe((cx, session), asked, out),
-            "SETUP" => self.set_up((cx, session), asked, named.is_some(), out),
-            method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (&session.presentation, named) {
-                (Some(_), Some(_)) => self.control((cx, session), asked, method, out),
-                (Some(_), None) => asked.refuse(Status::NO_SESSION, out),
-                (None, _) => asked.refuse(Status::NOT_VALID_NOW, out),
+            "DESCRIBE" => self.describe(asked),
+            "SETUP" => self.set_up(asked, named.is_some()),
+            method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (ours, named) {
+                (Some(_), Some(_)) => self.control(asked, method),
+                (Some(_), None) => Err(Status::NO_SESSION.into()),
+                (None, _) => Err(Status::NOT_VALID_NOW.into()),
             },
-            "GET_PARAMETER" => self.parameters((cx, session), asked, out),
-            "SET_PARAMETER" if asked.request.body.is_empty() => {
-                self.with_session(session, asked.reply(Status::OK)).finish(&[], out.bytes());
-                After::Next
-            }
-            "SET_PARAMETER" => asked.refuse(Status::NOT_UNDERSTOOD, out),
-            known if KNOWN.contains(&known) => {
-                let reply = asked.reply(Status::METHOD_NOT_ALLOWED).field("Allow", PUBLIC);
-                reply.finish(&[], out.bytes());
-                After::Next
-            }
-            _ => asked.refuse(Status::NOT_IMPLEMENTED, out),
+            "GET_PARAMETER" => self.parameters(asked),
+            "SET_PARAMETER" if asked.request.body.is_empty() => self.with_session(asked, ok()),
+            "SET_PARAMETER" => Err(Status::NOT_UNDERSTOOD.into()),
+            known if KNOWN.contains(&known) => plain(Status::METHOD_NOT_ALLOWED, "Allow", PUBLIC),
+            _ => Err(Status::NOT_IMPLEMENTED.into()),
         }
     }
 
-    fn with_session(&self, session: &Session<B::File>, reply: Reply) -> Reply {
-        match &session.presentation {
-            None => reply,
-            Some(presentation) => {
-                let seconds = self.options.session_timeout.as_secs().max(1);
-                reply.field("Session", format_args!("{};timeout={seconds}", presentation.name))
-            }
+    /// The reply with the session's name, if there is one.
+    fn with_session(&self, asked: &Asked<'_, B::File>, mut reply: Reply) -> Answered<B::File> {
+        if let Some(presentation) = &asked.session.presentation {
+            let seconds = self.options.session_timeout.as_secs().max(1);
+            reply =
+                reply.field("Session", format_args!("{};timeout={seconds}", presentation.name));
         }
+        Ok((reply, Vec::new()))
     }
 
     /// The title that a URL names. It comes from memory or from a job; after a job the request is
@@ -190,124 +156,89 @@ impl<B: Platform> Media<B> {
         &self,
         session: &mut Session<B::File>,
         place: &TrackUrl,
-    ) -> Result<Arc<Title<B::File>>, Lack<B::File>> {
-        let path = match &place.path[..] {
-            "" => match &self.options.only[..] {
-                [only] => only.as_str(),
-                _ => return Err(Lack::Refused(Status::NOT_FOUND)),
-            },
-            path => path,
+    ) -> Result<Arc<Title<B::File>>, Refused<B::File>> {
+        let path = match (&place.path[..], &self.options.only[..]) {
+            ("", [only]) => only.as_str(),
+            ("", _) => return Err(Status::NOT_FOUND.into()),
+            (path, _) => path,
         };
         if !self.options.only.is_empty() && !self.options.only.iter().any(|only| only == path) {
-            return Err(Lack::Refused(Status::NOT_FOUND));
+            return Err(Status::NOT_FOUND.into());
         }
         if let Some((found, title)) = session.found.take()
             && found == path
         {
             return title.map_err(|trouble| match trouble {
-                Trouble::Unplayable(words) => Lack::Unplayable(words),
-                Trouble::LookupError(missing) => Lack::Refused(status(missing)),
+                Trouble::Unplayable(words) => Refused::Unplayable(words),
+                Trouble::LookupError(missing) => status(missing).into(),
             });
         }
-        match self.platform.try_find(path.as_bytes(), None) {
-            None => Err(Lack::Unread(Job::Load(path.to_owned()))),
-            Some(Err(missing)) => Err(Lack::Refused(status(missing))),
-            Some(Ok(Resource::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),
-            Some(Ok(Resource::File(_, meta))) => match self.library.find(path, stamp(meta)) {
-                Some(title) => Ok(title),
-                None => Err(Lack::Unread(Job::Load(path.to_owned()))),
-            },
-        }
+        let title = match self.platform.try_find(path.as_bytes(), None) {
+            None => None,
+            Some(Err(missing)) => return Err(status(missing).into()),
+            Some(Ok(Resource::Folder)) => return Err(Status::NOT_FOUND.into()),
+            Some(Ok(Resource::File(_, meta))) => self.library.find(path, stamp(meta)),
+        };
+        title.ok_or_else(|| Job::Load(path.to_owned()).into())
     }
 
-    fn describe(
-        &self,
-        (cx, session): Ours<'_, '_, B::File>,
-        asked: &Asked<'_>,
-        out: &mut Out,
-    ) -> After<B::File> {
+    fn describe(&self, asked: &mut Asked<'_, B::File>) -> Answered<B::File> {
         let accepts = asked.request.field("Accept").is_none_or(|accept| {
             let mut kinds =
                 accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
             kinds.any(|kind| ["application/sdp", "application/*", "*/*"].contains(&kind))
         });
         if !accepts {
-            return asked.refuse(Status::NOT_ACCEPTABLE, out);
+            return Err(Status::NOT_ACCEPTABLE.into());
         }
-        let Some(place) = track_url(asked.request.target) else {
-            return asked.refuse(Status::NOT_FOUND, out);
-        };
-        let title = match self.title(session, &place) {
-            Ok(title) => title,
-            Err(lack) => return asked.lack(lack, out),
-        };
+        let place = track_url(asked.request.target).ok_or(Status::NOT_FOUND)?;
+        let title = self.title(asked.session, &place)?;
         let name = title.path.rsplit('/').next().unwrap_or("");
+        // Without other transports the description names the group.
+        let group = match self.options.groups.is_some_and(|groups| groups.only) {
+            true => self.group(asked.cx, &title),
+            false => None,
+        };
         let about = About {
             name,
             version: title.stamp,
             server: place.host.unwrap_or(IpAddr::from([0; 4])),
             live: self.options.live,
-            group: None,
+            group: group.map(|(group, groups)| (groups.address(group), groups.ttl, groups.port)),
         };
-        let body = describe(&title.program, &self.grouped(cx, &title, about));
-        let reply = asked.reply(Status::OK).field("Content-Type", "application/sdp");
+        let reply = reply(asked.cseq, Status::OK).field("Content-Type", "application/sdp");
         let reply = reply.field("Content-Base", format_args!("{}/", place.url));
-        reply.field("Cache-Control", "no-cache").finish(&body, out.bytes());
-        After::Next
+        Ok((reply.field("Cache-Control", "no-cache"), describe(&title.program, &about)))
     }
 
-    /// The group that a description names, if the server sends everything to groups.
-    fn grouped<'n>(&self, cx: &At<'_>, title: &Title<B::File>, about: About<'n>) -> About<'n> {
-        if !self.options.groups.is_some_and(|groups| groups.only) {
-            return about;
-        }
-        match self.group(cx, title) {
-            Some((group, groups)) => {
-                let group = Some((groups.address(group), groups.ttl, groups.port));
-                About { group, ..about }
-            }
-            None => about,
-        }
-    }
-
-    fn set_up(
-        &self,
-        (cx, session): Ours<'_, '_, B::File>,
-        asked: &Asked<'_>,
-        is_named: bool,
-        out: &mut Out,
-    ) -> After<B::File> {
-        let Some(place) = track_url(asked.request.target) else {
-            return asked.refuse(Status::NOT_FOUND, out);
-        };
+    fn set_up(&self, asked: &mut Asked<'_, B::File>, is_named: bool) -> Answered<B::File> {
+        let Asked { cx, ref mut session, request, .. } = *asked;
+        let place = track_url(request.target).ok_or(Status::NOT_FOUND)?;
         if !is_named && let Some(presentation) = &session.presentation {
             // A connection has one session. But a player that received no packets abandons its
             // paused session and tries another transport.
             if presentation.is_playing() {
-                return asked.refuse(Status::NOT_VALID_NOW, out);
+                return Err(Status::NOT_VALID_NOW.into());
             }
             self.end(cx, session);
         }
         let title = match &session.presentation {
             Some(presentation) if presentation.url == place.url => presentation.title.clone(),
-            Some(_) => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
-            None => match self.title(session, &place) {
-                Ok(title) => title,
-                Err(lack) => return asked.lack(lack, out),
-            },
+            Some(_) => return Err(Status::AGGREGATE_NOT_ALLOWED.into()),
+            None => self.title(session, &place)?,
         };
         let track = match place.track {
             Some(track) if track < title.program.tracks.len() => track,
-            Some(_) => return asked.refuse(Status::NOT_FOUND, out),
+            Some(_) => return Err(Status::NOT_FOUND.into()),
             None if title.program.tracks.len() == 1 => 0,
-            None => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
+            None => return Err(Status::AGGREGATE_NOT_ALLOWED.into()),
         };
         let presentation = session.presentation.as_deref();
         let is_late = presentation.is_some_and(|presentation| {
             presentation.is_playing() || presentation.legs.len() >= LEGS_MAX
         });
         if is_late {
-            return asked.refuse(Status::NOT_VALID_NOW, out);
+            return Err(Status::NOT_VALID_NOW.into());
         }
         // From now on the track uses another transport (RFC 2326 section 10.4).
         if let Some(presentation) = session.presentation.as_deref_mut()
@@ -317,43 +248,36 @@ impl<B: Platform> Media<B> {
             cx.ring();
         }
         let presentation = session.presentation.as_deref();
-        let offered = asked.request.field("Transport").unwrap_or("");
-        let (leg, told) = match self.leg(cx, (session.peer, presentation), (&title, track), offered)
-        {
-            Ok(way) => way,
-            Err(NoWay::Unsupported) => return asked.refuse(Status::UNSUPPORTED_TRANSPORT, out),
-            Err(NoWay::Full) => return asked.refuse(Status::NO_BANDWIDTH, out),
-        };
+        let offered = request.field("Transport").unwrap_or("");
+        let (leg, told) =
+            match self.leg(cx, (session.peer, presentation), (&title, track), offered) {
+                Ok(way) => way,
+                Err(NoWay::Unsupported) => return Err(Status::UNSUPPORTED_TRANSPORT.into()),
+                Err(NoWay::Full) => return Err(Status::NO_BANDWIDTH.into()),
+            };
         let presentation = session.presentation.get_or_insert_with(|| {
             let name = self.secret.word(&format!("show {} {}", cx.me.bits(), cx.now.ns()));
             Box::new(Presentation::new(name[..16].to_owned(), place.url, title))
         });
         presentation.legs.push(leg);
-        let reply = self.with_session(session, asked.reply(Status::OK));
-        reply.field("Transport", told).finish(&[], out.bytes());
-        After::Next
+        let (reply, body) = self.with_session(asked, reply(asked.cseq, Status::OK))?;
+        Ok((reply.field("Transport", told), body))
     }
 
     /// The methods that need a session.
-    fn control(
-        &self,
-        (cx, session): Ours<'_, '_, B::File>,
-        asked: &Asked<'_>,
-        method: &str,
-        out: &mut Out,
-    ) -> After<B::File> {
-        let Some(presentation) = &mut session.presentation else {
-            return asked.refuse(Status::NOT_VALID_NOW, out);
-        };
+    fn control(&self, asked: &mut Asked<'_, B::File>, method: &str) -> Answered<B::File> {
+        let Asked { cx, ref mut session, request, .. } = *asked;
+        let presentation = session.presentation.as_mut().ok_or(Status::NOT_VALID_NOW)?;
         // Some players send `*` to name the whole presentation.
-        let track = match (asked.request.target, track_url(asked.request.target)) {
+        let track = match (request.target, track_url(request.target)) {
             ("*", _) => None,
             (_, Some(place)) if place.url == presentation.url => place.track,
-            _ => return asked.refuse(Status::NOT_FOUND, out),
+            _ => return Err(Status::NOT_FOUND.into()),
         };
         let one =
             track.and_then(|track| presentation.legs.iter().position(|leg| leg.track == track));
         let is_part = presentation.legs.len() > 1 && track.is_some();
+        let ok = reply(asked.cseq, Status::OK);
         match method {
             "TEARDOWN" => {
                 match one {
@@ -364,81 +288,52 @@ impl<B: Platform> Media<B> {
                     }
                     _ => self.end(cx, session),
                 }
-                asked.refuse(Status::OK, out)
+                Ok((ok, Vec::new()))
             }
-            _ if is_part => asked.refuse(Status::AGGREGATE_ONLY, out),
+            _ if is_part => Err(Status::AGGREGATE_ONLY.into()),
             "PAUSE" => {
                 if presentation.pause(cx) {
                     cx.ring();
                 }
                 let at = wire::rtsp::seconds(presentation.position_ns(cx.now));
-                let reply = asked.reply(Status::OK).field("Range", format_args!("npt={at}-"));
-                self.with_session(session, reply).finish(&[], out.bytes());
-                After::Next
+                self.with_session(asked, ok.field("Range", format_args!("npt={at}-")))
             }
-            _ => self.begin((cx, session), asked, out),
-        }
-    }
-
-    fn begin(
-        &self,
-        (cx, session): Ours<'_, '_, B::File>,
-        asked: &Asked<'_>,
-        out: &mut Out,
-    ) -> After<B::File> {
-        let Some(presentation) = &mut session.presentation else {
-            return asked.refuse(Status::NOT_VALID_NOW, out);
-        };
-        let range = match asked.request.field("Range") {
-            None => None,
-            Some(value) => match parse_range(value) {
-                None => return asked.refuse(Status::INVALID_RANGE, out),
-                range => range,
-            },
-        };
-        let range = range.map(|range| meant(asked.request, presentation, range));
-        match self.play(cx, presentation, range) {
-            Err(status) => asked.refuse(status, out),
-            Ok(playing) => {
-                let mut reply = asked.reply(Status::OK).field("Range", playing.range);
-                if asked.request.field("Scale").is_some() {
+            _ => {
+                let range = request.field("Range");
+                let range = range.map(|value| parse_range(value).ok_or(Status::INVALID_RANGE));
+                let range = range.transpose()?.map(|range| meant(request, presentation, range));
+                let playing = self.play(cx, presentation, range)?;
+                let mut reply = ok.field("Range", playing.range);
+                if request.field("Scale").is_some() {
                     reply = reply.field("Scale", "1.0");
                 }
                 if !playing.info.is_empty() {
                     reply = reply.field("RTP-Info", playing.info);
                 }
-                self.with_session(session, reply).finish(&[], out.bytes());
-                After::Next
+                self.with_session(asked, reply)
             }
         }
     }
 
     /// Answers `GET_PARAMETER`. An empty request keeps the session alive; otherwise the reply has
     /// the value of each known name, one a line.
-    fn parameters(
-        &self,
-        (cx, session): Ours<'_, '_, B::File>,
-        asked: &Asked<'_>,
-        out: &mut Out,
-    ) -> After<B::File> {
+    fn parameters(&self, asked: &Asked<'_, B::File>) -> Answered<B::File> {
         let names = String::from_utf8_lossy(asked.request.body);
         let mut body = String::new();
         for name in names.lines().map(|line| line.trim().trim_end_matches(':')) {
             if name.is_empty() {
                 continue;
             }
-            let Some(value) = self.parameter(cx, session, name) else {
-                return asked.refuse(Status::NOT_UNDERSTOOD, out);
-            };
+            let value = self.parameter(asked.cx, asked.session, name);
+            let value = value.ok_or(Status::NOT_UNDERSTOOD)?;
             // Writing to a string cannot fail.
             let _ = write!(body, "{name}: {value}\r\n");
         }
-        let mut reply = self.with_session(session, asked.reply(Status::OK));
+        let (mut reply, _) = self.with_session(asked, reply(asked.cseq, Status::OK))?;
         if !body.is_empty() {
             reply = reply.field("Content-Type", "text/parameters");
         }
-        reply.finish(body.as_bytes(), out.bytes());
-        After::Next
+        Ok((reply, body.into_bytes()))
     }
 
     /// The value of a parameter: `position` in seconds, or `packets_sent`, `packets_lost` and
@@ -472,6 +367,11 @@ impl<B: Platform> Media<B> {
             _ => None,
         }
     }
+}
+
+/// A reply with the fields that all have.
+fn reply(cseq: &str, status: Status) -> Reply {
+    Reply::new(status, cseq).field("Server", "roundhouse")
 }
 
 /// Interprets a range. Players based on libavformat (ffplay, mpv) send times of a transport stream
