@@ -153,10 +153,15 @@ pub fn exists<D: Disk>(disk: &D) -> Result<bool, LedgerFault> {
 pub(crate) fn close<D: Disk>(disk: &D, last: u64) -> Result<(), LedgerFault> {
     let number = last.to_le_bytes();
     let bytes = [&number[..], &crc32fast::hash(&number).to_le_bytes()].concat();
-    let mut file = on("create", CLOSED_NEW, disk.create(CLOSED_NEW))?;
-    on("write", CLOSED_NEW, file.write_at(&bytes, 0))?;
-    on("sync", CLOSED_NEW, file.sync())?;
-    on("rename", CLOSED_NEW, disk.rename(CLOSED_NEW, CLOSED))?;
+    replace(disk, [CLOSED_NEW, CLOSED], &bytes)
+}
+
+/// Replaces a file as a whole.
+fn replace<D: Disk>(disk: &D, [new, old]: [&str; 2], bytes: &[u8]) -> Result<(), LedgerFault> {
+    let mut file = on("create", new, disk.create(new))?;
+    on("write", new, file.write_at(bytes, 0))?;
+    on("sync", new, file.sync())?;
+    on("rename", new, disk.rename(new, old))?;
     on("sync", "the folder of the log", disk.sync_names())
 }
 
@@ -189,11 +194,7 @@ fn check_closed(end: &Tail, closed: u64) -> Result<(), LedgerFault> {
 /// # Errors
 /// The disk's; then the former snapshot, or none, is there.
 pub fn found<D: Disk>(disk: &D, state: &LedgerState) -> Result<(), LedgerFault> {
-    let mut file = on("create", SNAPSHOT_NEW, disk.create(SNAPSHOT_NEW))?;
-    on("write", SNAPSHOT_NEW, file.write_at(&state.encode(), 0))?;
-    on("sync", SNAPSHOT_NEW, file.sync())?;
-    on("rename", SNAPSHOT_NEW, disk.rename(SNAPSHOT_NEW, SNAPSHOT))?;
-    on("sync", "the folder of the log", disk.sync_names())
+    replace(disk, [SNAPSHOT_NEW, SNAPSHOT], &state.encode())
 }
 
 fn snapshot<D: Disk>(disk: &D) -> Result<LedgerState, LedgerFault> {
