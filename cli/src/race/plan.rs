@@ -228,7 +228,7 @@ fn framed(arms: &mut [ArmSpec], args: &Args, service: Service) -> Result<()> {
         let (name, framing) = value
             .split_once('=')
             .map_or((None, &value[..]), |(name, framing)| (Some(name), framing));
-        let framing: Framing = framing.parse()?;
+        let framing: Framing = framing.parse().map_err(anyhow::Error::msg)?;
         let words = ["--framing".to_string(), framing.to_string()];
         let mut found = false;
         for arm in arms.iter_mut().filter(|arm| name.is_none_or(|name| arm.title() == name)) {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use stats::words;
-use wire::framing::{BadFraming, Decoder, Framing, Shape};
+use wire::framing::{Decoder, Framing, Shape};
 
 use crate::market::{Ask, Meaning, Told, quoted};
 
@@ -62,9 +62,9 @@ pub(crate) fn lost(why: &io::Error, patience: Duration) -> String {
 }
 
 impl FromStr for Ending {
-    type Err = BadFraming;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Ending, BadFraming> {
+    fn from_str(name: &str) -> Result<Ending, String> {
         if name == "count" { Ok(Ending::Count) } else { name.parse().map(Ending::Framed) }
     }
 }

@@ -109,7 +109,7 @@ impl<'a> KeptMarket<'a> {
         let durability = options.durability();
         let service = Stock::new(Options { durability, ..options.service });
         let Logged { service, committer, view } = logged(options, state, service, &node, place)?;
-        service.fits(state).map_err(|narrow| Refused(narrow.to_string()))?;
+        service.fits(state).map_err(Refused)?;
         // It is unknown what the predecessor saved, and a log may be newer than the file.
         let is_saved = handover.is_none() && committer.is_none();
         let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());

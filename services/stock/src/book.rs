@@ -30,29 +30,9 @@ pub struct Entry {
     pub price: u32,
 }
 
-/// A column of the book.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
-pub enum Field {
-    /// The first: the stock's id.
-    #[display("ID")]
-    Id,
-    /// The second: the number left.
-    #[display("LEFT")]
-    Left,
-    /// The third: the price of one.
-    #[display("PRICE")]
-    Price,
-}
-
-impl Field {
-    fn range(self) -> (u64, u64) {
-        match self {
-            Field::Id => (1, INT_MAX.into()),
-            Field::Left => (0, LEFT_MAX),
-            Field::Price => (0, INT_MAX.into()),
-        }
-    }
-}
+/// The columns of a line: name, least and greatest number.
+const COLUMNS: [(&str, u64, u64); 3] =
+    [("ID", 1, INT_MAX as u64), ("LEFT", 0, LEFT_MAX), ("PRICE", 0, INT_MAX as u64)];
 
 /// Reads a whole book of at most `capacity` stocks, in any encoding of [`wire::text`].
 ///
@@ -75,11 +55,9 @@ pub fn push_line(out: &mut Vec<u8>, entry: Entry) {
     out.extend_from_slice(&line[id..]);
 }
 
-/// The entry of a line.
 pub(super) struct Found {
     /// Its first column, in characters from 1.
     pub column: usize,
-    /// The entry.
     pub entry: Entry,
     /// The bytes of LEFT in the line.
     pub left: Range<usize>,
@@ -92,39 +70,41 @@ pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, Fau
         let column = 1 + line[..at].chars().count();
         Fault { line: number, column, why }
     };
-    let mut fields = Fields { line: content, at: 0 };
-    let mut numbers = [0; 3];
-    let (mut start, mut left_at) = (0, 0..0);
-    for (field, number) in [Field::Id, Field::Left, Field::Price].into_iter().zip(&mut numbers) {
-        match fields.next() {
-            None if field == Field::Id => return Ok(None),
-            None => {
-                let why = format!(
-                    "expected {field}, found the end of the line; a line is `ID LEFT PRICE`"
-                );
-                return Err(bad(content.trim_end().len(), why));
+    let mut words = content.split([' ', '\t', '\r']).filter(|word| !word.is_empty());
+    let place = |word: &str| word.as_ptr().addr() - line.as_ptr().addr();
+    let (mut numbers, mut starts, mut ends) = ([0; 3], [0; 3], [0; 3]);
+    for (at, (name, least, greatest)) in COLUMNS.into_iter().enumerate() {
+        let Some(word) = words.next() else {
+            if at == 0 {
+                return Ok(None);
             }
-            Some((at, text)) => {
-                *number = in_range(field, text).map_err(|why| bad(at, why))?;
-                match field {
-                    Field::Id => start = at,
-                    Field::Left => left_at = at..at + text.len(),
-                    Field::Price => {}
-                }
-            }
-        }
+            let why =
+                format!("expected {name}, found the end of the line; a line is `ID LEFT PRICE`");
+            return Err(bad(content.trim_end().len(), why));
+        };
+        (starts[at], ends[at]) = (place(word), place(word) + word.len());
+        let number = decimal::parse(word.as_bytes()).ok();
+        let number = number.filter(|number| (least..=greatest).contains(number));
+        numbers[at] = number.ok_or_else(|| {
+            let why = format!(
+                "expected {name}, a whole number from {least} to {greatest}, found `{}`; correct \
+                 it or remove the line",
+                shown(word)
+            );
+            bad(starts[at], why)
+        })?;
     }
-    if let Some((at, text)) = fields.next() {
-        let found = shown(text);
+    if let Some(word) = words.next() {
         let why = format!(
-            "expected the end of the line after PRICE, found `{found}`; put comments after `#`"
+            "expected the end of the line after PRICE, found `{}`; put comments after `#`",
+            shown(word)
         );
-        return Err(bad(at, why));
+        return Err(bad(place(word), why));
     }
     let [id, left, price] = numbers;
-    let column = 1 + line[..start].chars().count();
+    let column = 1 + line[..starts[0]].chars().count();
     let entry = Entry { id: id as u32, left, price: price as u32 };
-    Ok(Some(Found { column, entry, left: left_at }))
+    Ok(Some(Found { column, entry, left: starts[1]..ends[1] }))
 }
 
 fn comment_start(line: &str) -> usize {
@@ -135,41 +115,6 @@ fn comment_start(line: &str) -> usize {
         _ => false,
     };
     (0..bytes.len()).find(begins).unwrap_or(bytes.len())
-}
-
-/// The words of a line between ASCII blanks, with their byte offsets.
-struct Fields<'a> {
-    line: &'a str,
-    at: usize,
-}
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = (usize, &'a str);
-
-    fn next(&mut self) -> Option<(usize, &'a str)> {
-        let bytes = self.line.as_bytes();
-        let blanks = bytes[self.at..].iter().take_while(|byte| is_blank(**byte)).count();
-        let start = self.at + blanks;
-        let len = bytes[start..].iter().take_while(|byte| !is_blank(**byte)).count();
-        self.at = start + len;
-        (len > 0).then(|| (start, &self.line[start..start + len]))
-    }
-}
-
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r')
-}
-
-fn in_range(field: Field, text: &str) -> Result<u64, String> {
-    let (least, greatest) = field.range();
-    let number = decimal::parse(text.as_bytes()).ok();
-    number.filter(|number| (least..=greatest).contains(number)).ok_or_else(|| {
-        format!(
-            "expected {field}, a whole number from {least} to {greatest}, found `{}`; correct it \
-             or remove the line",
-            shown(text)
-        )
-    })
 }
 
 #[cfg(test)]

@@ -39,7 +39,6 @@ pub struct Command {
     pub shape: Shape,
 }
 
-/// The most parameters of a command.
 const PARAMS_MAX: usize = 2;
 
 /// Makes the request of a command from its values; those that it lacks are 0.
@@ -126,7 +125,7 @@ pub fn parse(line: &[u8], has_numbers: bool) -> Parsed<'_> {
 
 /// Appends the reply to `help`: one line per command.
 pub fn help(out: &mut Vec<u8>) {
-    let usages: Vec<String> = COMMANDS.iter().map(|command| command.usage().to_string()).collect();
+    let usages: Vec<String> = COMMANDS.iter().map(|it| usage(it.name, it.params)).collect();
     let width = usages.iter().map(String::len).max().unwrap_or(0);
     for (command, usage) in COMMANDS.iter().zip(&usages) {
         out.extend_from_slice(format!("{usage:<width$}  {}\n", command.about).as_bytes());
@@ -147,11 +146,6 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
 }
 
 impl Command {
-    /// The command as a user types it, such as `buy ID N`.
-    pub fn usage(&self) -> impl fmt::Display {
-        Usage(self.name, self.params)
-    }
-
     /// Whether it moves shares, so that a client may number it.
     fn is_order(&self) -> bool {
         self.params.contains(&"N")
@@ -180,13 +174,9 @@ impl Command {
     }
 }
 
-struct Usage(&'static str, &'static [&'static str]);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usage = self.1.iter().fold(self.0.to_owned(), |usage, param| usage + " " + param);
-        f.pad(&usage)
-    }
+/// A command as a user types it, such as `buy ID N`.
+fn usage(command: &str, params: &[&str]) -> String {
+    params.iter().fold(command.to_owned(), |usage, param| usage + " " + param)
 }
 
 /// A peer's bytes in our replies: escaped and shortened.
@@ -223,7 +213,7 @@ impl fmt::Display for BadRequest<'_> {
                 write!(f, "), found {}; try `help`", Quoted(found))
             }
             BadRequest::WrongArity { command, params, found } => {
-                let usage = Usage(command, params);
+                let usage = usage(command, params);
                 let plural = if *found == 1 { "" } else { "s" };
                 write!(f, "expected `{usage}`, found {found} argument{plural}")
             }

@@ -31,7 +31,7 @@ pub mod work;
 
 pub use choice::{Durability, Index, Lock, Order, Reads};
 pub use market::{CAPACITY, Market, Refusal};
-pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
+pub use service::{HeldReplies, LINE_MAX, Options, Stock};
 pub use sheet::Sheet;
 pub use trade::{Side, Trade};
 

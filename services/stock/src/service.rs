@@ -11,8 +11,6 @@
 
 mod fit;
 
-pub use fit::TooNarrow;
-
 use crate::book::LEFT_MAX;
 use crate::command::{self, Parsed, Request};
 use crate::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
@@ -103,14 +101,11 @@ pub struct HeldReplies {
     pub(super) replies: Vec<u8>,
     /// Replies that the log of several nodes decides.
     open: Vec<OpenReply>,
-    /// `show` follows.
     shows: bool,
 }
 
-/// A reply that is not known yet.
 #[derive(Debug)]
 struct OpenReply {
-    /// Its place in the replies.
     at: usize,
     ticket: u64,
     side: Side,
@@ -319,11 +314,9 @@ struct Turn<'a> {
     start: usize,
 }
 
-/// The fate of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answered {
     GoesOn,
-    /// It was the last.
     Last,
     /// Not now: replies before it are held.
     Later,
@@ -335,7 +328,6 @@ impl<'a> Turn<'a> {
         Turn { stock, cx, entered: None, placing: None, held, start: 0 }
     }
 
-    /// Answers one line.
     fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
         let has_log = self.stock.options.durability != Durability::None;
         let Parsed { shape, number, request } = command::parse(text, has_log);

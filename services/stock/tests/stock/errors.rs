@@ -83,7 +83,7 @@ fn a_framing_into_which_show_does_not_fit_is_refused() {
     let refused = |book: &str, framing| {
         let options = Options { framing, ..Options::default() };
         let client = Client::new(book, options);
-        Stock::new(options).fits(&client.market).err().map(|why| why.to_string())
+        Stock::new(options).fits(&client.market).err()
     };
     let wide = Framing::Fixed(8192);
     assert_eq!(refused(&rows(682), wide), None);
