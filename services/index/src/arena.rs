@@ -68,7 +68,7 @@ impl<K> Node<K> {
 }
 
 /// The reason that a key was not inserted; the tree is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 pub enum Refused {
     /// This node has the key already.
     #[display("expected a new key, found it in node {node}; set that node's value")]
@@ -80,8 +80,6 @@ pub enum Refused {
     #[display("expected a free node, found none; lend more storage")]
     Full,
 }
-
-impl std::error::Error for Refused {}
 
 /// A tree without its nodes: its root, and the free elements of the array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -114,7 +114,7 @@ impl ById {
 
 #[cfg(test)]
 mod tests {
-    use super::{ById, Refused, Slot};
+    use super::{ById, Slot};
 
     fn storage(rows: usize) -> Vec<Slot> {
         vec![Slot::default(); ById::slots_for(rows)]
@@ -126,19 +126,6 @@ mod tests {
         assert_eq!(index.find(&storage(0), 0), None);
         assert_eq!(index.find(&storage(0), 7), None);
         assert_eq!(index, ById::sized_for(0));
-    }
-
-    #[test]
-    fn refusals_change_nothing() {
-        let (mut index, mut slots) = (ById::sized_for(2), storage(2));
-        assert_eq!(index.insert(&mut slots, 0, 1), Err(Refused::Zero));
-        assert_eq!(index.insert(&mut slots, 7, 1), Ok(()));
-        assert_eq!(index.insert(&mut slots, 7, 2), Err(Refused::Duplicate { row: 1 }));
-        assert_eq!(index.insert(&mut slots, u32::MAX, 2), Ok(()));
-        assert_eq!(index.insert(&mut slots, 9, 3), Err(Refused::Full));
-        assert_eq!(index.find(&slots, 7), Some(1));
-        assert_eq!(index.find(&slots, u32::MAX), Some(2));
-        assert_eq!((index.find(&slots, 9), index.find(&slots, 0)), (None, None));
     }
 
     /// The longest run of probes over `ids`, which are inserted in order.

@@ -21,8 +21,7 @@ pub struct Shape {
     pub free: u32,
 }
 
-/// A broken invariant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 #[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Broken {
     /// A link leads to an element that was never a node.
@@ -37,10 +36,8 @@ pub enum Broken {
     /// A key lies outside the bounds of its place.
     #[display("expected keys in order, found the key of node {node} out of place")]
     Order { node: u32 },
-    /// The root is red.
     #[display("expected a black root, found a red one")]
     RedRoot,
-    /// A red node has a red child.
     #[display("expected a black node below a red one, found node {node} red")]
     RedRed { node: u32 },
     /// Two paths down have different numbers of black nodes.
@@ -65,21 +62,17 @@ pub enum Broken {
     NilWritten,
 }
 
-/// Checks the invariants of any search tree.
-pub(crate) fn search_tree<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
+/// Checks the invariants of a search tree, and with `coloured` those of a balanced one.
+pub(crate) fn search_tree<K: Ord + Copy>(
+    stem: &Stem,
+    nodes: &[Node<K>],
+    coloured: bool,
+) -> Result<Shape, Broken> {
     let mut survey = Survey::of(stem, nodes);
-    survey.tree(stem, nodes, false)?;
+    survey.tree(stem, nodes, coloured)?;
     survey.rest(stem, nodes)
 }
 
-/// Checks the invariants of a balanced tree.
-pub(crate) fn red_black<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
-    let mut survey = Survey::of(stem, nodes);
-    survey.tree(stem, nodes, true)?;
-    survey.rest(stem, nodes)
-}
-
-/// The state of a check.
 struct Survey {
     seen: Vec<bool>,
     shape: Shape,
@@ -91,7 +84,6 @@ struct Survey {
 struct Visit<K> {
     node: u32,
     above: u32,
-    /// The bounds of the key.
     low: Option<K>,
     high: Option<K>,
     /// The numbers of nodes and of black nodes above.
@@ -205,5 +197,3 @@ impl Survey {
         }
     }
 }
-
-impl std::error::Error for Broken {}

@@ -50,7 +50,6 @@ enum Order {
 
 const ORDERS: [Order; 4] = [Order::Random, Order::Ascending, Order::Descending, Order::Fifo];
 
-/// A tree and its model.
 struct Pair<T> {
     tree: T,
     nodes: Vec<Node<u32>>,

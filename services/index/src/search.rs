@@ -125,7 +125,7 @@ impl SearchTree for Bst {
     }
 
     fn check<K: Ord + Copy>(&self, nodes: &[Node<K>]) -> Result<Shape, Broken> {
-        check::search_tree(&self.stem, nodes)
+        check::search_tree(&self.stem, nodes, false)
     }
 }
 
@@ -155,7 +155,7 @@ impl SearchTree for RedBlack {
     }
 
     fn check<K: Ord + Copy>(&self, nodes: &[Node<K>]) -> Result<Shape, Broken> {
-        check::red_black(&self.stem, nodes)
+        check::search_tree(&self.stem, nodes, true)
     }
 }
 

@@ -52,6 +52,7 @@ fn zero_bytes_are_an_empty_tree() {
 fn ascending_keys_make_a_list_of_one_and_a_tree_of_the_other() {
     let (list, nodes) = filled::<Bst>(0..1000, 1000);
     assert_eq!(list.check(&nodes).map(|shape| shape.depth), Ok(1000));
+    assert!(list.view(&nodes).pre_order().eq(1..1001), "a degenerate tree is walked whole");
     let (tree, nodes) = filled::<RedBlack>(0..1000, 1000);
     let shape = tree.check(&nodes).expect("sound");
     assert!(shape.depth <= 2 * shape.black_height && shape.depth < 20, "{shape:?}");
@@ -228,7 +229,7 @@ fn a_tree_without_colours_is_checked_for_everything_else() {
     let (tree, mut nodes) = filled::<Bst>([5, 3, 8], 3);
     nodes[1].redden();
     assert!(tree.check(&nodes).is_ok(), "colours say nothing there");
-    assert_eq!(check::red_black(&tree.stem, &nodes), Err(Broken::RedRoot));
+    assert_eq!(check::search_tree(&tree.stem, &nodes, true), Err(Broken::RedRoot));
     nodes[2].key = 9;
     assert_eq!(tree.check(&nodes), Err(Broken::Order { node: 2 }));
 }

@@ -50,31 +50,3 @@ fn turn_right_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u32> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Tree;
-
-    /// Nodes 0..3 in a chain to the right: a search tree filled in ascending order.
-    struct Chain;
-
-    impl Tree for Chain {
-        fn root(&self) -> Option<u32> {
-            Some(0)
-        }
-        fn left(&self, _node: u32) -> Option<u32> {
-            None
-        }
-        fn right(&self, node: u32) -> Option<u32> {
-            (node < 2).then_some(node + 1)
-        }
-        fn parent(&self, node: u32) -> Option<u32> {
-            node.checked_sub(1)
-        }
-    }
-
-    #[test]
-    fn a_degenerate_tree_is_walked_whole() {
-        assert_eq!(Chain.pre_order().collect::<Vec<_>>(), [0, 1, 2]);
-    }
-}
