@@ -77,11 +77,11 @@ fn lines(rng: &mut Rng, at: &str) {
 
 /// Encoded replies come back whole at any growth; random bytes never make the decoder overrun.
 fn replies(rng: &mut Rng, at: &str) {
-    let framing = *rng.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(64)]);
+    let framing = *rng.pick(&[Framing::Line, Framing::Eof, Framing::Length, Framing::Fixed(128)]);
     let sent: Vec<_> = (0..rng.below(6)).map(|_| reply(rng)).collect();
     let mut wire = Vec::new();
     for (text, shape) in &sent {
-        framing.encode(text, *shape, &mut wire).expect("replies of at most 60 bytes fit");
+        framing.encode(text, *shape, &mut wire).expect("replies of at most 76 bytes fit");
     }
     let mut decoder = Decoder::new(framing);
     let (mut from, mut seen) = (0, 0);
@@ -101,15 +101,18 @@ fn replies(rng: &mut Rng, at: &str) {
     let noise = bytes(rng, 200);
     let shape = *rng.pick(&[Shape::Line, Shape::Block]);
     if let Some(reply) = Decoder::new(framing).next(&noise, shape) {
-        assert!(reply.used <= noise.len() && noise.starts_with(reply.text), "{at}: {framing}");
+        let ends = noise[..reply.used].split_inclusive(|byte| *byte == b'\n').next();
+        let front = if framing == Framing::Length { ends.map_or(0, <[u8]>::len) } else { 0 };
+        let is_there = [0, front].iter().any(|at| noise[*at..].starts_with(reply.text));
+        assert!(reply.used <= noise.len() && is_there, "{at}: {framing}");
     }
 }
 
 fn reply(rng: &mut Rng) -> (Vec<u8>, Shape) {
     let line = |rng: &mut Rng| {
-        let mut line: Vec<u8> =
-            (0..1 + rng.below(10)).map(|_| b'a' + rng.below(26) as u8).collect();
-        line.push(b'\n');
+        let mut line = rng.pick::<&str>(&["", "EOF", "\u{d55c}"]).as_bytes().to_vec();
+        line.extend((0..1 + rng.below(10)).map(|_| b'a' + rng.below(26) as u8));
+        line.extend_from_slice(rng.pick::<&[u8]>(&[b"\n", b" EOF\n"]));
         line
     };
     if rng.once_in(2) {

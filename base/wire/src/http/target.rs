@@ -19,7 +19,7 @@ pub struct Target<'a> {
 }
 
 /// Why a target is refused. The answer is 400.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 pub enum BadTarget {
     /// Neither `/path` nor `http://host/path`.
     #[display("expected a target such as /path, found another form")]
@@ -34,8 +34,6 @@ pub enum BadTarget {
     #[display("expected a path below the root, found one that climbs above it")]
     Climbs,
 }
-
-impl std::error::Error for BadTarget {}
 
 impl<'a> Target<'a> {
     /// Reads an origin-form or absolute-form target. `*` and the authority form are refused.

@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::sync::LazyLock;
 
+use super::Code::Compression;
+
 /// The size of the table, in bytes: the one that a peer may count on (section 4.2).
 const TABLE: usize = 4096;
 /// The cost of an entry beyond its bytes (section 4.1).
@@ -67,10 +69,6 @@ static NAMES: LazyLock<[Vec<(&str, usize)>; NAME_MAX + 1]> = LazyLock::new(|| {
     })
 });
 
-/// A block that cannot be decoded: the table is lost, and with it the connection (section 2.3.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadBlock;
-
 /// The index of a name in the static table, in capital or small letters; 0 without one.
 pub fn static_index(name: &[u8]) -> usize {
     let names = NAMES.get(name.len()).map_or(&[][..], Vec::as_slice);
@@ -119,12 +117,12 @@ impl Decoder {
     /// Decodes a block, and gives each field: name and value.
     ///
     /// # Errors
-    /// [`BadBlock`]; some fields may have been given.
+    /// [`super::Code::Compression`]; some fields may have been given.
     pub fn decode(
         &mut self,
         block: &[u8],
         mut field: impl FnMut(&[u8], &[u8]),
-    ) -> Result<(), BadBlock> {
+    ) -> Result<(), super::Code> {
         let mut rest = block;
         let mut has_fields = false;
         while let Some(first) = rest.first() {
@@ -132,14 +130,14 @@ impl Decoder {
                 // Indexed (section 6.1).
                 0 => {
                     let index = integer(&mut rest, 7)?;
-                    let (name, value) = self.entry(index).ok_or(BadBlock)?;
+                    let (name, value) = self.entry(index).ok_or(Compression)?;
                     field(name, value);
                 }
                 // A change of the size, only in front of a block (sections 4.2, 6.3).
                 2 => {
                     self.size_max = integer(&mut rest, 5)?;
                     if has_fields || self.size_max > TABLE {
-                        return Err(BadBlock);
+                        return Err(Compression);
                     }
                     self.evict();
                     continue;
@@ -160,12 +158,12 @@ impl Decoder {
     }
 
     /// Reads a literal field into `name` and `value`.
-    fn literal(&mut self, index: usize, rest: &mut &[u8]) -> Result<(), BadBlock> {
+    fn literal(&mut self, index: usize, rest: &mut &[u8]) -> Result<(), super::Code> {
         let mut name = std::mem::take(&mut self.name);
         name.clear();
         match index {
             0 => string(rest, &mut name)?,
-            _ => name.extend_from_slice(self.entry(index).ok_or(BadBlock)?.0),
+            _ => name.extend_from_slice(self.entry(index).ok_or(Compression)?.0),
         }
         self.name = name;
         self.value.clear();
@@ -197,27 +195,27 @@ impl Decoder {
 }
 
 /// Takes an integer whose first byte has `prefix` bits of it (section 5.1), below 2^28 + 2^prefix.
-fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, BadBlock> {
+fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, super::Code> {
     let mask = (1 << prefix) - 1;
-    let (first, mut more) = rest.split_first().ok_or(BadBlock)?;
+    let (first, mut more) = rest.split_first().ok_or(Compression)?;
     let mut value = usize::from(*first) & mask;
     let mut is_open = value == mask;
     for shift in [0, 7, 14, 21] {
         if is_open {
-            let (byte, after) = more.split_first().ok_or(BadBlock)?;
+            let (byte, after) = more.split_first().ok_or(Compression)?;
             value += usize::from(byte & 127) << shift;
             (is_open, more) = (*byte >= 128, after);
         }
     }
     *rest = more;
-    if is_open { Err(BadBlock) } else { Ok(value) }
+    if is_open { Err(Compression) } else { Ok(value) }
 }
 
 /// Takes a string, and appends it as text (section 5.2).
-fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
+fn string(rest: &mut &[u8], text: &mut Vec<u8>) -> Result<(), super::Code> {
     let is_coded = rest.first().is_some_and(|byte| *byte >= 128);
     let len = integer(rest, 7)?;
-    let (bytes, after) = rest.split_at_checked(len).ok_or(BadBlock)?;
+    let (bytes, after) = rest.split_at_checked(len).ok_or(Compression)?;
     *rest = after;
     if is_coded {
         return huffman(bytes, text);
@@ -259,7 +257,7 @@ static CODE: Code = {
 };
 
 /// Appends the text of a coded string.
-fn huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
+fn huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), super::Code> {
     let mut bytes = bytes.iter();
     // The next bits, from the upper end, and their number.
     let (mut held, mut count) = (0_u64, 0);
@@ -279,7 +277,7 @@ fn huffman(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), BadBlock> {
         let symbol = CODE.symbols[CODE.places[len] + place as usize];
         if len > count || symbol == EOS {
             // Less than a byte of padding, all ones.
-            return if count < 8 && bits == u64::MAX { Ok(()) } else { Err(BadBlock) };
+            return if count < 8 && bits == u64::MAX { Ok(()) } else { Err(Compression) };
         }
         text.push(symbol as u8);
         held <<= len;
@@ -293,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    type Read = Result<Vec<(Vec<u8>, Vec<u8>)>, BadBlock>;
+    type Read = Result<Vec<(Vec<u8>, Vec<u8>)>, crate::http2::Code>;
 
     fn read(decoder: &mut Decoder, block: &[u8]) -> Read {
         let mut fields = Vec::new();
@@ -326,7 +324,7 @@ mod tests {
     #[test]
     fn what_a_peer_breaks_is_refused() {
         let check = |hex: &str| {
-            assert_eq!(read(&mut Decoder::default(), &bytes(hex)), Err(BadBlock), "{hex}");
+            assert_eq!(read(&mut Decoder::default(), &bytes(hex)), Err(Compression), "{hex}");
         };
         check("80"); // Index 0.
         check("be"); // Index 62 of an empty table.
@@ -359,7 +357,7 @@ mod tests {
             }
             let mut slow = loona_hpack::Decoder::new();
             slow.set_max_allowed_table_size(TABLE);
-            let slow = slow.decode(&block).map_err(|_| BadBlock);
+            let slow = slow.decode(&block).map_err(|_| Compression);
             let own = read(&mut Decoder::default(), &block);
             assert_eq!(own, slow, "seed {seed}: {block:02x?}");
             good += usize::from(own.is_ok());

@@ -10,7 +10,6 @@ use crate::http::Chunked;
 /// The longest head of a reply, in bytes: our own services write it.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
 /// Statuses of the static table, from index 8.
@@ -51,7 +50,6 @@ pub struct ReplyReader {
     state: State,
     /// The head so far, if it comes in several pieces.
     head: Vec<u8>,
-    /// The request was HEAD.
     is_head: bool,
 }
 

@@ -2,7 +2,7 @@
 //! replies.
 
 use super::Code;
-use super::hpack::{BadBlock, Decoder};
+use super::hpack::Decoder;
 
 /// The cost of a field beyond its bytes (section 6.5.2).
 const FIELD_COST: usize = 32;
@@ -100,14 +100,12 @@ impl HeadReader {
         let fields = &mut self.fields;
         fields.clear();
         let mut size = 0;
-        self.decoder
-            .decode(block, |name, value| {
-                size += name.len() + value.len() + FIELD_COST;
-                if size <= max {
-                    fields.add(name, value);
-                }
-            })
-            .map_err(|BadBlock| Code::Compression)?;
+        self.decoder.decode(block, |name, value| {
+            size += name.len() + value.len() + FIELD_COST;
+            if size <= max {
+                fields.add(name, value);
+            }
+        })?;
         if size > max {
             return Ok(Err(None));
         }
@@ -129,25 +127,23 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn reply(&mut self, block: &[u8]) -> Result<Option<ReplyHead>, Code> {
         let (mut head, mut is_right) = (ReplyHead::default(), true);
-        self.decoder
-            .decode(block, |name, value| match name {
-                b":status" => {
-                    let status = number(value).filter(|it| (100..1000).contains(it));
-                    is_right &= head.status == 0 && status.is_some();
-                    head.status = status.unwrap_or(0) as u16;
-                }
-                b"content-length" => {
-                    let length = number(value);
-                    is_right &= length.is_some() && head.length.is_none_or(|it| length == Some(it));
-                    head.length = length;
-                }
-                _ => {
-                    is_right &= head.status > 0 && is_field(name, value).is_ok();
-                    head.retries |= name == b"retry-after";
-                    head.grpc = head.grpc.or(grpc(name, value));
-                }
-            })
-            .map_err(|BadBlock| Code::Compression)?;
+        self.decoder.decode(block, |name, value| match name {
+            b":status" => {
+                let status = number(value).filter(|it| (100..1000).contains(it));
+                is_right &= head.status == 0 && status.is_some();
+                head.status = status.unwrap_or(0) as u16;
+            }
+            b"content-length" => {
+                let length = number(value);
+                is_right &= length.is_some() && head.length.is_none_or(|it| length == Some(it));
+                head.length = length;
+            }
+            _ => {
+                is_right &= head.status > 0 && is_field(name, value).is_ok();
+                head.retries |= name == b"retry-after";
+                head.grpc = head.grpc.or(grpc(name, value));
+            }
+        })?;
         Ok(Some(head).filter(|head| is_right && head.status > 0))
     }
 
@@ -157,9 +153,7 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn grpc_status(&mut self, block: &[u8]) -> Result<Option<u16>, Code> {
         let mut status = None;
-        self.decoder
-            .decode(block, |name, value| status = status.or(grpc(name, value)))
-            .map_err(|BadBlock| Code::Compression)?;
+        self.decoder.decode(block, |name, value| status = status.or(grpc(name, value)))?;
         Ok(status)
     }
 
@@ -169,17 +163,14 @@ impl HeadReader {
     /// As [`HeadReader::request`].
     pub fn trailers(&mut self, block: &[u8]) -> Result<Result<(), BadRequest>, Code> {
         let mut checked = Ok(());
-        self.decoder
-            .decode(block, |name, value| {
-                let pseudo = if name.starts_with(b":") { Err(BadRequest::Pseudo) } else { Ok(()) };
-                checked = checked.and(pseudo).and(is_field(name, value));
-            })
-            .map_err(|BadBlock| Code::Compression)?;
+        self.decoder.decode(block, |name, value| {
+            let pseudo = if name.starts_with(b":") { Err(BadRequest::Pseudo) } else { Ok(()) };
+            checked = checked.and(pseudo).and(is_field(name, value));
+        })?;
         Ok(checked)
     }
 }
 
-/// The fields of a head, as they come.
 #[derive(Default)]
 struct Fields {
     method: Vec<u8>,

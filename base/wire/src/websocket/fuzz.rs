@@ -4,17 +4,15 @@ use stats::Rng;
 
 use super::{BadFrame, Incoming, MessageKind, MessageReader, Opcode, close_code, put_masked};
 
-/// The longest message.
 const MAX: usize = 300;
 
 /// Everything that a reader finds in `input` if it sees the bytes in pieces of up to `most`.
-fn read(
+pub(super) fn read(
     rng: &mut Rng,
-    kind: MessageKind,
+    mut reader: MessageReader,
     input: &[u8],
     most: usize,
 ) -> (Vec<Incoming>, Result<usize, BadFrame>) {
-    let mut reader = MessageReader::new(kind, MAX);
     let (mut found, mut from, mut seen) = (Vec::new(), 0, 0);
     loop {
         match reader.next(&input[from..seen]) {
@@ -75,14 +73,15 @@ fn converse(rng: &mut Rng, at: &str) {
         say(rng, kind, &mut sent, &mut wanted);
     }
     let most = 1 + rng.below(40);
-    let found = read(rng, kind, &sent, most);
+    let reader = || MessageReader::new(kind, MAX);
+    let found = read(rng, reader(), &sent, most);
     assert_eq!(found, (wanted, Ok(sent.len())), "{at}: {sent:?}");
     if sent.is_empty() {
         return;
     }
     let place = rng.below(sent.len());
     sent[place] ^= 1 << rng.below(8);
-    let (one, other) = (read(rng, kind, &sent, 1), read(rng, kind, &sent, sent.len()));
+    let (one, other) = (read(rng, reader(), &sent, 1), read(rng, reader(), &sent, sent.len()));
     assert_eq!(one, other, "{at}: {sent:?}");
     if let Err(bad) = one.1 {
         let codes = [

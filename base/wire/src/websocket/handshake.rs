@@ -157,7 +157,6 @@ pub fn accept_key(key: &str) -> String {
     BASE64_STANDARD.encode(digest.digest().bytes())
 }
 
-/// Whether a list of a field has this word.
 fn lists(head: &Head<'_>, name: &str, word: &str) -> bool {
     let values = head.fields().filter(|(found, _)| found.eq_ignore_ascii_case(name));
     let mut words = values.flat_map(|(_, value)| value.split(|byte| *byte == b','));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http::{Limits, next};
+use stats::Rng;
 
 const MAX: usize = 1 << 17;
 /// One bit of each byte of a length is used, so that a wrong order of bytes is found.
@@ -17,31 +18,17 @@ fn raw(first: u8, payload: &[u8]) -> Vec<u8> {
 
 /// The findings of a text reader in `frames` as words, with the close code of a violation.
 fn heard(frames: &[Vec<u8>], max: usize) -> String {
-    let input = frames.concat();
-    let (mut reader, mut from) = (MessageReader::new(MessageKind::Text, max), 0);
-    let mut words = Vec::new();
-    while from < input.len() {
-        match reader.next(&input[from..]) {
-            Ok(Some((incoming, used))) => {
-                from += used;
-                match incoming {
-                    Incoming::Message(text) => words.push(match text.len() {
-                        0..100 => String::from_utf8(text).expect("it was checked"),
-                        len => format!("{len}"),
-                    }),
-                    Incoming::Ping(payload) => words.push(format!("ping {}", payload.len())),
-                    Incoming::Close(code) => words.push(format!("close {code}")),
-                    Incoming::Nothing => {}
-                }
-            }
-            Ok(None) => break,
-            Err(bad) => {
-                words.push(bad.code.to_string());
-                break;
-            }
-        }
-    }
-    words.join(", ")
+    let (reader, input) = (MessageReader::new(MessageKind::Text, max), frames.concat());
+    let (found, end) = fuzz::read(&mut Rng::new(0), reader, &input, input.len());
+    let word = |incoming| match incoming {
+        Incoming::Message(text) if text.len() >= 100 => text.len().to_string(),
+        Incoming::Message(text) => String::from_utf8(text).expect("it was checked"),
+        Incoming::Ping(payload) => format!("ping {}", payload.len()),
+        Incoming::Close(code) => format!("close {code}"),
+        Incoming::Nothing => unreachable!("it is left out"),
+    };
+    let broken = end.err().map(|bad| bad.code.to_string());
+    found.into_iter().map(word).chain(broken).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
