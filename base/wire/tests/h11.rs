@@ -105,7 +105,6 @@ fn theirs(line: &str) -> Verdict {
     }
 }
 
-/// An intended difference.
 struct Meant {
     name: &'static str,
     /// Requests show it in which this occurs more often than `except`, ignoring case.
@@ -192,65 +191,26 @@ fn compiled(list: &'static [Meant]) -> Vec<(&'static Meant, [Regex; 2])> {
 }
 
 /// Request lines, the valid ones first.
-const LINES: &[&str] = &[
-    "GET / HTTP/1.1\r\n",
-    "POST /a?b=%20 HTTP/1.1\r\n",
-    "OPTIONS * HTTP/1.0\r\n",
-    "GET  / HTTP/1.1\r\n",
-    "GET / HTTP/2.0\r\n",
-    "GET / HTTP/1.2\r\n",
-    "\r\nGET / HTTP/1.1\r\n",
-    "GET / HTTP/1.1\n",
-    "G@T / HTTP/1.1\r\n",
-    "GET /\u{e9} HTTP/1.1\r\n",
-];
+const LINES: &str = "\
+    GET / HTTP/1.1\r\n|POST /a?b=%20 HTTP/1.1\r\n|OPTIONS * HTTP/1.0\r\n|GET  / HTTP/1.1\r\n|\
+    GET / HTTP/2.0\r\n|GET / HTTP/1.2\r\n|\r\nGET / HTTP/1.1\r\n|GET / HTTP/1.1\n|\
+    G@T / HTTP/1.1\r\n|GET /\u{e9} HTTP/1.1\r\n";
 
 /// Fields; the first ones are valid.
-const FIELDS: &[&str] = &[
-    "Host: a\r\n",
-    "X-Y:z\r\n",
-    "Accept: \t*/*;q=0.5 \r\n",
-    "Content-Length: 3\r\n",
-    "Transfer-Encoding: chunked\r\n",
-    "Connection: close, x\r\n",
-    "Expect: 100-continue\r\n",
-    "Host: a b\r\n",
-    "Host: a/b\r\n",
-    "Host:\r\n",
-    "Content-Length: 3, 3\r\n",
-    "Content-Length: 03\r\n",
-    "Content-Length: +3\r\n",
-    "Content-Length: 99999999999999999999\r\n",
-    "Content_Length: 3\r\n",
-    "Transfer-Encoding: gzip, chunked\r\n",
-    "transfer-encoding: Chunked\r\n",
-    "Expect: x\r\n",
-    "X : y\r\n",
-    " folded\r\n",
-    ": y\r\n",
-    "X\r\n",
-    "X: \u{1}\r\n",
-    "X: a\rb\r\n",
-    "X: y\n",
-    "Content-Length:\r\n",
-];
+const FIELDS: &str = "\
+    Host: a\r\n|X-Y:z\r\n|Accept: \t*/*;q=0.5 \r\n|Content-Length: 3\r\n|\
+    Transfer-Encoding: chunked\r\n|Connection: close, x\r\n|Expect: 100-continue\r\n|\
+    Host: a b\r\n|Host: a/b\r\n|Host:\r\n|Content-Length: 3, 3\r\n|Content-Length: 03\r\n|\
+    Content-Length: +3\r\n|Content-Length: 99999999999999999999\r\n|Content_Length: 3\r\n|\
+    Transfer-Encoding: gzip, chunked\r\n|transfer-encoding: Chunked\r\n|\
+    Expect: x\r\n|X : y\r\n| folded\r\n|\
+    : y\r\n|X\r\n|X: \u{1}\r\n|X: a\rb\r\n|X: y\n|Content-Length:\r\n";
 
 /// Bodies after the head, for any framing.
-const BODIES: &[&str] = &[
-    "",
-    "abc",
-    "3\r\nabc\r\n0\r\n\r\n",
-    "1;a=b\r\na\r\n0\r\nX: y\r\n\r\n",
-    "3;=\r\nabc\r\n0\r\n\r\n",
-    "3 \r\nabc\r\n0\r\n\r\n",
-    "3; a\r\nabc\r\n0\r\n\r\n",
-    "00000000000000003\r\nabc\r\n0\r\n\r\n",
-    "3\nabc\n0\n\n",
-    "3\r\nabcd\r\n0\r\n\r\n",
-    "x\r\n",
-    "0\r\nX y\r\n\r\n",
-    "2\r\n\r\n\r\n0\r\n\r\n",
-];
+const BODIES: &str = "\
+    |abc|3\r\nabc\r\n0\r\n\r\n|1;a=b\r\na\r\n0\r\nX: y\r\n\r\n|3;=\r\nabc\r\n0\r\n\r\n|\
+    3 \r\nabc\r\n0\r\n\r\n|3; a\r\nabc\r\n0\r\n\r\n|00000000000000003\r\nabc\r\n0\r\n\r\n|\
+    3\nabc\n0\n\n|3\r\nabcd\r\n0\r\n\r\n|x\r\n|0\r\nX y\r\n\r\n|2\r\n\r\n\r\n0\r\n\r\n";
 
 /// A request made of mostly valid pieces.
 fn request(rng: &mut Rng) -> Vec<u8> {
@@ -258,15 +218,17 @@ fn request(rng: &mut Rng) -> Vec<u8> {
     let good = |rng: &mut Rng, of: usize, good: usize| {
         if rng.once_in(5) { rng.below(of) } else { rng.below(good) }
     };
-    text += LINES[good(rng, LINES.len(), 3)];
+    let [lines, fields, bodies] =
+        [LINES, FIELDS, BODIES].map(|list| list.split('|').collect::<Vec<_>>());
+    text += lines[good(rng, lines.len(), 3)];
     if !rng.once_in(8) {
-        text += FIELDS[0];
+        text += fields[0];
     }
     for _ in 0..rng.below(4) {
-        text += FIELDS[1 + good(rng, FIELDS.len() - 1, 6)];
+        text += fields[1 + good(rng, fields.len() - 1, 6)];
     }
     text += "\r\n";
-    text += BODIES[good(rng, BODIES.len(), 4)];
+    text += bodies[good(rng, bodies.len(), 4)];
     let mut bytes = text.into_bytes();
     if rng.once_in(8) {
         let place = rng.below(bytes.len());

@@ -69,7 +69,6 @@ impl<R: Rule> World<R> {
         Cell::new(x as u16, rng.below(usize::from(self.grid.height())) as u16)
     }
 
-    /// Flips cells.
     fn change(&mut self, rng: &mut Rng, at: &str) {
         for _ in 0..1 + rng.below(4) {
             let cell = self.cell(rng);
@@ -139,31 +138,17 @@ fn check<R: Rule>(
 
 /// Bytes that resemble maps and scenarios are read or refused; accepted ones survive a round trip.
 fn files(rng: &mut Rng, at: &str) {
-    const PARTS: &[&str] = &[
-        "type octile\n",
-        "type tile\r\n",
-        "height 3\n",
-        "width 4\n",
-        "map\n",
-        "....\n",
-        "@@.T\n",
-        "SWG.\n",
-        "\n",
-        "version 1\n",
-        "version 1.0\n",
-        "0\ta.map\t4\t3\t0\t0\t3\t2\t4.2\n",
-        "1 a.map 4 3 0 0 3 2 3.82842712\n",
-        "x",
-        "-1 ",
-        "99999999999 ",
-        "\u{e9}",
-    ];
+    const PARTS: &str = "\
+        type octile\n|type tile\r\n|height 3\n|width 4\n|map\n|....\n|@@.T\n|SWG.\n|\n|\
+        version 1\n|version 1.0\n|0\ta.map\t4\t3\t0\t0\t3\t2\t4.2\n|\
+        1 a.map 4 3 0 0 3 2 3.82842712\n|x|-1 |99999999999 |\u{e9}";
+    let parts: Vec<&str> = PARTS.split('|').collect();
     let mut text = String::new();
     if rng.once_in(2) {
         text.push_str("type octile\nheight 3\nwidth 4\nmap\n");
     }
     for _ in 0..rng.below(12) {
-        text.push_str(PARTS[rng.below(PARTS.len())]);
+        text.push_str(rng.pick::<&str>(&parts));
     }
     if let Ok(map) = movingai::Map::parse(text.as_bytes()) {
         let again = movingai::Map::parse(map.to_string().as_bytes());

@@ -21,63 +21,38 @@ fn conversations_and_reports() {
     }
 }
 
-const METHODS: &[&str] = &[
-    "OPTIONS",
-    "DESCRIBE",
-    "SETUP",
-    "SETUP",
-    "PLAY",
-    "PLAY",
-    "PAUSE",
-    "TEARDOWN",
-    "GET_PARAMETER",
-    "SET_PARAMETER",
-    "RECORD",
-    "NONSENSE",
-];
-const URLS: &[&str] = &[
-    "rtsp://h/a.wav",
-    "rtsp://h/a.wav/trackID=0",
-    "rtsp://h/l.wav",
-    "rtsp://h/none",
-    "*",
-    "rtsp://h/../etc",
-    "rtsp://h/bad.txt",
-    "rtsp://h/a.wav/trackID=7",
-];
-const FIELDS: &[&str] = &[
-    "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n",
-    "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n",
-    "Transport: RTP/AVP;multicast\r\n",
-    "Session: SESSION\r\n",
-    "Session: SESSION\r\n",
-    "Session: other\r\n",
-    "Range: npt=0.5-\r\n",
-    "Range: npt=0-0.7\r\n",
-    "Range: npt=99-\r\n",
-    "Range: rubbish\r\n",
-    "Require: funny\r\n",
-    "Accept: text/html\r\n",
-    "Content-Length: 10\r\n",
-];
+const METHODS: &str = "\
+    OPTIONS|DESCRIBE|SETUP|SETUP|PLAY|PLAY|PAUSE|TEARDOWN|GET_PARAMETER|SET_PARAMETER|RECORD|\
+    NONSENSE";
+const URLS: &str = "\
+    rtsp://h/a.wav|rtsp://h/a.wav/trackID=0|rtsp://h/l.wav|rtsp://h/none|*|rtsp://h/../etc|\
+    rtsp://h/bad.txt|rtsp://h/a.wav/trackID=7";
+const FIELDS: &str = "\
+    Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n|\
+    Transport: RTP/AVP;unicast;client_port=5000-5001\r\n|Transport: RTP/AVP;multicast\r\n|\
+    Session: SESSION\r\n|Session: SESSION\r\n|Session: other\r\n|Range: npt=0.5-\r\n|\
+    Range: npt=0-0.7\r\n|Range: npt=99-\r\n|Range: rubbish\r\n|Require: funny\r\n|\
+    Accept: text/html\r\n|Content-Length: 10\r\n";
 
 /// Requests and the pauses between them. The session's name is filled in once it is known.
 fn requests(rng: &mut Rng) -> Vec<(String, Duration)> {
+    let [methods, urls, fields] =
+        [METHODS, URLS, FIELDS].map(|list| list.split('|').collect::<Vec<_>>());
     let mut requests = Vec::new();
     if !rng.once_in(3) {
-        let transport = FIELDS[rng.below(2)];
+        let transport = fields[rng.below(2)];
         let wait = Duration::from_millis(100);
         let set_up = format!("SETUP rtsp://h/a.wav RTSP/1.0\r\nCSeq: 1\r\n{transport}\r\n");
         let play = "PLAY rtsp://h/a.wav RTSP/1.0\r\nCSeq: 2\r\nSession: SESSION\r\n\r\n";
         requests.extend([(set_up, wait), (play.to_owned(), wait)]);
     }
     for number in 0..1 + rng.below(8) {
-        let mut text = format!("{} {} RTSP/1.0\r\n", rng.pick(METHODS), rng.pick(URLS));
+        let mut text = format!("{} {} RTSP/1.0\r\n", rng.pick(&methods), rng.pick(&urls));
         if !rng.once_in(20) {
             text.push_str(&format!("CSeq: {number}\r\n"));
         }
         for _ in 0..rng.below(4) {
-            text.push_str(rng.pick::<&str>(FIELDS));
+            text.push_str(rng.pick::<&str>(&fields));
         }
         text.push_str("\r\n");
         if text.contains("Content-Length") {

@@ -8,7 +8,6 @@ use wire::http::Target;
 pub struct TrackUrl {
     /// The file's path, relative to the root.
     pub path: String,
-    /// The track, if one is named.
     pub track: Option<usize>,
     /// The URL without the track, as it was sent.
     pub url: String,
@@ -75,22 +74,12 @@ mod tests {
         check("rtsp://h/a.ts/trackID=12?x=y", "a.ts", Some(12), "rtsp://h/a.ts");
         check("rtsp://h", "", None, "rtsp://h");
         check("rtsp://h/trackID=1", "", Some(1), "rtsp://h");
-        for none in [
-            "*",
-            "a.ts",
-            "/a.ts",
-            "http://h/a.ts",
-            "rtsp://h/../a",
-            "rtsp://h/a/%2e%2e/%2e%2e/b",
-            "rtsp://h/a%2fb",
-            "rtsp://h/.secret",
-            "rtsp://h/d/.git/config",
-            "rtsp://h/a/trackID=",
-            "rtsp://h/a/trackID=-1",
-            "rtsp://h/a/trackID=9999",
-            "rtsp://h/%zz",
-            "rtsp://h/\"a",
-        ] {
+        for none in "\
+            *|a.ts|/a.ts|http://h/a.ts|rtsp://h/../a|rtsp://h/a/%2e%2e/%2e%2e/b|rtsp://h/a%2fb|\
+            rtsp://h/.secret|rtsp://h/d/.git/config|rtsp://h/a/trackID=|rtsp://h/a/trackID=-1|\
+            rtsp://h/a/trackID=9999|rtsp://h/%zz|rtsp://h/\"a"
+            .split('|')
+        {
             assert_eq!(track_url(none), None, "{none}");
         }
         assert_eq!(

@@ -76,29 +76,12 @@ mod tests {
         check("buy 5 3\n", Some((Side::Buy, 5, 3, 8)));
         check("sell 999999999 1\nbuy", Some((Side::Sell, 999_999_999, 1, 17)));
         check("buy 007 010\n", Some((Side::Buy, 7, 10, 12)));
-        for other in [
-            "",
-            "b",
-            "buy",
-            "buy ",
-            "buy 5",
-            "buy 5 ",
-            "buy 5 3",
-            "buy 5 3\r\n",
-            "buy 5  3\n",
-            "buy  5 3\n",
-            "buy 5 3 \n",
-            "buy 1000000000 1\n",
-            "buy 0 1\n",
-            "buy 1 0\n",
-            "buy -1 1\n",
-            "buy 1\n",
-            "buy 1 \n",
-            "show\n",
-            "Buy 1 1\n",
-            " buy 1 1\n",
-            "buy 1\n1\n",
-        ] {
+        for other in "\
+            |b|buy|buy |buy 5|buy 5 |buy 5 3|buy 5 3\r\n|buy 5  3\n|buy  5 3\n|buy 5 3 \n|\
+            buy 1000000000 1\n|buy 0 1\n|buy 1 0\n|buy -1 1\n|buy 1\n|buy 1 \n|show\n|\
+            Buy 1 1\n| buy 1 1\n|buy 1\n1\n"
+            .split('|')
+        {
             check(other, None);
         }
     }

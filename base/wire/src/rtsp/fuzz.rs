@@ -18,31 +18,17 @@ pub(crate) fn fuzz(rng: &mut Rng, at: &str) {
 }
 
 /// The pieces of valid and broken streams.
-const PIECES: &[&[u8]] = &[
-    b"OPTIONS * RTSP/1.0\r\n",
-    b"PLAY rtsp://h/a RTSP/1.0\r\n",
-    b"PLAY rtsp://h/a RTSP/2.0\n",
-    b"RTSP/1.0 200 OK\r\n",
-    b"CSeq: 1\r\n",
-    b"Content-Length: 3\r\n",
-    b"content-length: 03\r\n",
-    b"Range: npt=0-\r\n",
-    b" folded\r\n",
-    b"Session\r\n",
-    b"$\x00\x00\x02ab",
-    b"$\x01\xff\xff",
-    b"\r\n",
-    b"\r\n\r\n",
-    b"\n",
-    b"abc",
-    b"\0",
-    b"\xff",
-];
+const PIECES: &[u8] = b"\
+    OPTIONS * RTSP/1.0\r\n|PLAY rtsp://h/a RTSP/1.0\r\n|PLAY rtsp://h/a RTSP/2.0\n|\
+    RTSP/1.0 200 OK\r\n|CSeq: 1\r\n|Content-Length: 3\r\n|content-length: 03\r\n|\
+    Range: npt=0-\r\n| folded\r\n|Session\r\n|$\x00\x00\x02ab|$\x01\xff\xff|\r\n|\r\n\r\n|\n|abc|\
+    \0|\xff";
 
 fn stream(rng: &mut Rng, at: &str) {
+    let pieces: Vec<&[u8]> = PIECES.split(|byte| *byte == b'|').collect();
     let mut bytes = Vec::new();
     for _ in 0..1 + rng.below(12) {
-        bytes.extend_from_slice(rng.pick::<&[u8]>(PIECES));
+        bytes.extend_from_slice(rng.pick::<&[u8]>(&pieces));
     }
     let whole = items(&bytes, bytes.len());
     let step = 1 + rng.below(9);
@@ -68,37 +54,11 @@ fn items(bytes: &[u8], step: usize) -> (Vec<String>, Option<rtsp::Bad>) {
 
 /// Values of header fields.
 fn fields(rng: &mut Rng, at: &str) {
-    const WORDS: &[&str] = &[
-        "npt=",
-        "now",
-        "-",
-        "0",
-        "12.5",
-        ":",
-        "59",
-        "RTP/AVP",
-        "/TCP",
-        ";",
-        ",",
-        "unicast",
-        "multicast",
-        "client_port=",
-        "interleaved=",
-        "ttl=",
-        "9",
-        "ssrc=",
-        "ffff",
-        "=",
-        "\"",
-        "Digest ",
-        "username=\"u\"",
-        "destination=",
-        "port=",
-        "mode=record",
-        " ",
-        "é",
-    ];
-    let value: String = (0..rng.below(12)).map(|_| *rng.pick(WORDS)).collect();
+    const WORDS: &str = "\
+        npt=|now|-|0|12.5|:|59|RTP/AVP|/TCP|;|,|unicast|multicast|client_port=|interleaved=|ttl=|\
+        9|ssrc=|ffff|=|\"|Digest |username=\"u\"|destination=|port=|mode=record| |é";
+    let words: Vec<&str> = WORDS.split('|').collect();
+    let value: String = (0..rng.below(12)).map(|_| *rng.pick(&words)).collect();
     if let Some(range) = rtsp::parse_range(&value) {
         let told = format!(
             "npt={}-{}",

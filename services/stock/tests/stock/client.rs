@@ -21,7 +21,6 @@ pub struct Client {
     pub stock: Stock,
 }
 
-/// The result of a conversation.
 pub struct Conversation {
     pub bytes: Vec<u8>,
     /// Whether the server closed before the peer had ended.

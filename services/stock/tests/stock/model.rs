@@ -11,7 +11,6 @@ use stats::Rng;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
 
-/// Requests of a conversation.
 const REQUESTS: u32 = 200;
 
 #[test]
@@ -78,32 +77,11 @@ fn index(rng: &mut Rng, options: Options) -> Index {
 
 /// One line with its terminator: mostly orders, sometimes anything.
 fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
-    const JUNK: &[&[u8]] = &[
-        b"",
-        b" ",
-        b"show 1",
-        b"buy",
-        b"buy 1",
-        b"buy 1 2 3",
-        b"sell 1 -5",
-        b"buy 1 0",
-        b"slel 1 2",
-        b"buy 2147483647 1",
-        b"buy 1 2147483648",
-        b"sell 99999999999999999999 1",
-        b"\0\xff\xfe",
-        b"BUY 1 1",
-        b"buy\t1 x",
-        b"help",
-        b"sell 1 2147483647",
-        b"show\0",
-        b"\r",
-        b"buy one 2",
-        b"sell 1 +5",
-        b"buy 1 1\0",
-        b"exit now",
-        b"GET /index.html",
-    ];
+    const JUNK: &[u8] = b"\
+        | |show 1|buy|buy 1|buy 1 2 3|sell 1 -5|buy 1 0|slel 1 2|buy 2147483647 1|\
+        buy 1 2147483648|sell 99999999999999999999 1|\0\xff\xfe|BUY 1 1|buy\t1 x|help|\
+        sell 1 2147483647|show\0|\r|buy one 2|sell 1 +5|buy 1 1\0|exit now|GET /index.html";
+    let junk: Vec<&[u8]> = JUNK.split(|byte| *byte == b'|').collect();
     let id = if rng.once_in(20) { 1 << 30 } else { rng.pick(&model.rows).id };
     let most = if rng.once_in(10) { 1 << 30 } else { 10 };
     let count = 1 + rng.below(most);
@@ -112,7 +90,7 @@ fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
         0..15 => format!("buy{blank}{id} {count}").into_bytes(),
         15..30 => format!("sell {id}{blank}{count}").into_bytes(),
         30..35 => b"show".to_vec(),
-        35..39 => rng.pick(JUNK).to_vec(),
+        35..39 => rng.pick(&junk).to_vec(),
         _ if rng.once_in(20) => vec![b'x'; LINE_MAX + rng.below(3) - 1],
         _ if rng.once_in(20) => b"exit".to_vec(),
         _ => (0..rng.below(30)).map(|_| rng.roll() as u8 | 0x80).collect(),
@@ -121,12 +99,10 @@ fn request(rng: &mut Rng, model: &Model) -> Vec<u8> {
     line
 }
 
-/// The expected reply.
 enum Answer {
     Exactly(Vec<u8>, Shape),
     /// One line that begins with `error: `.
     Error(Shape),
-    /// The output of `help`.
     Help,
 }
 

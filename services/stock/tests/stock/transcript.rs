@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 /// The block of the courses' clients, in bytes.
 const BLOCK: usize = 8192;
 
-/// One transcript.
 pub struct Transcript {
     /// The settings in its head, by the names of their flags.
     pub settings: Vec<(String, String)>,
-    /// The book.
     pub book: String,
-    /// The conversation.
     pub talk: String,
 }
 
@@ -33,7 +30,6 @@ pub fn all() -> Vec<PathBuf> {
     files
 }
 
-/// Reads one.
 pub fn read(path: &Path) -> Transcript {
     let text = std::fs::read_to_string(path).expect("a transcript");
     let (head, talk): (Vec<&str>, Vec<&str>) =
