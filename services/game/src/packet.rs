@@ -218,10 +218,9 @@ impl Ask {
     /// Appends the packet.
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Ask::Join { version, role, name } => packet(out, 0x01, |out| {
-                out.put(*version).put(role.byte());
-                put_name(name, out);
-            }),
+            Ask::Join { version, role, name } => {
+                packet(out, 0x01, |out| put_name(name, out.put(*version).put(*role as u8)));
+            }
             Ask::Go(to) => packet(out, 0x02, |out| put_place(*to, out)),
             Ask::Stop => packet(out, 0x03, |_| {}),
             Ask::Say { to, text } => packet(out, 0x04, |out| {
@@ -229,9 +228,7 @@ impl Ask {
             }),
             Ask::Rows { first, count } => packet(out, 0x05, |out| put_place((*first, *count), out)),
             Ask::Who => packet(out, 0x06, |_| {}),
-            Ask::Ping(number) => packet(out, 0x07, |out| {
-                out.put(*number);
-            }),
+            Ask::Ping(number) => packet(out, 0x07, |out| _ = out.put(*number)),
         }
     }
 }
@@ -251,20 +248,15 @@ impl Tell {
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Tell::Welcome { version, role, id, size, tick_ms, at } => packet(out, 0x81, |out| {
-                out.put(*version).put(role.byte()).put(*id);
-                put_place(*size, out);
-                out.put(*tick_ms);
-                put_place(*at, out);
+                put_place(*size, out.put(*version).put(*role as u8).put(*id));
+                put_place(*at, out.put(*tick_ms));
             }),
             Tell::Row { row, bits } => packet(out, 0x82, |out| out.put(*row).extend(bits)),
             Tell::Enter { id, role, at, name } => packet(out, 0x83, |out| {
-                out.put(*id).put(role.byte());
-                put_place(*at, out);
+                put_place(*at, out.put(*id).put(*role as u8));
                 put_name(name, out);
             }),
-            Tell::Leave(id) => packet(out, 0x84, |out| {
-                out.put(*id);
-            }),
+            Tell::Leave(id) => packet(out, 0x84, |out| _ = out.put(*id)),
             Tell::Moves { tick, moved } => packet(out, 0x85, |out| {
                 out.put(*tick);
                 moved.iter().for_each(|one| put_place(one.at, out.put(one.id)));
@@ -277,21 +269,14 @@ impl Tell {
             Tell::Said { from, to, text } => packet(out, 0x88, |out| {
                 out.put(*from).put(*to).extend(clipped(text, TEXT_MAX).as_bytes());
             }),
-            Tell::Pong(number) => packet(out, 0x89, |out| {
-                out.put(*number);
-            }),
+            Tell::Pong(number) => packet(out, 0x89, |out| _ = out.put(*number)),
             Tell::Bye(why) => packet(out, 0x8a, |out| out.push(*why as u8)),
         }
     }
 }
 
 impl Role {
-    fn byte(self) -> u8 {
-        match self {
-            Role::Player => 0,
-            Role::Spectator => 1,
-        }
-    }
+    const ALL: [Role; 2] = [Role::Player, Role::Spectator];
 }
 
 impl Bye {
@@ -343,7 +328,11 @@ impl<'a> Unread<'a> {
 
     fn ask(&mut self) -> Option<Ask> {
         Some(match self.kind {
-            0x01 => Ask::Join { version: self.take()?, role: self.role()?, name: self.name()? },
+            0x01 => Ask::Join {
+                version: self.take()?,
+                role: self.one_of(&Role::ALL)?,
+                name: self.name()?,
+            },
             0x02 => Ask::Go(self.place()?),
             0x03 => Ask::Stop,
             0x04 => Ask::Say { to: self.take()?, text: self.text()? },
@@ -361,7 +350,7 @@ impl<'a> Unread<'a> {
         Some(match self.kind {
             0x81 => Tell::Welcome {
                 version: self.take()?,
-                role: self.role()?,
+                role: self.one_of(&Role::ALL)?,
                 id: self.take()?,
                 size: self.place()?,
                 tick_ms: self.take()?,
@@ -373,7 +362,7 @@ impl<'a> Unread<'a> {
             }
             0x83 => Tell::Enter {
                 id: self.take()?,
-                role: self.role()?,
+                role: self.one_of(&Role::ALL)?,
                 at: self.place()?,
                 name: self.name()?,
             },
@@ -390,10 +379,10 @@ impl<'a> Unread<'a> {
                 let turns = self.all(Self::place)?;
                 Tell::Path { is_exact: flags & 1 != 0, is_cut: flags & 2 != 0, steps, turns }
             }
-            0x87 => Tell::NoWay(*NoWay::ALL.get(usize::from(self.take::<u8>()?))?),
+            0x87 => Tell::NoWay(self.one_of(&NoWay::ALL)?),
             0x88 => Tell::Said { from: self.take()?, to: self.take()?, text: self.text()? },
             0x89 => Tell::Pong(self.take()?),
-            0x8a => Tell::Bye(*Bye::ALL.get(usize::from(self.take::<u8>()?))?),
+            0x8a => Tell::Bye(self.one_of(&Bye::ALL)?),
             _ => return None,
         })
     }
@@ -416,12 +405,8 @@ impl<'a> Unread<'a> {
         Some((self.take()?, self.take()?))
     }
 
-    fn role(&mut self) -> Option<Role> {
-        match self.take::<u8>()? {
-            0 => Some(Role::Player),
-            1 => Some(Role::Spectator),
-            _ => None,
-        }
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        all.get(usize::from(self.take::<u8>()?)).copied()
     }
 
     fn name(&mut self) -> Option<String> {
@@ -490,7 +475,7 @@ mod tests {
     #[test]
     fn what_servers_say_is_read_back() {
         let (id, at, name) = (0x0123_4567_89ab_cdef, (79, 39), "Grace".to_owned());
-        for role in [Role::Player, Role::Spectator] {
+        for role in Role::ALL {
             check_tell(Tell::Welcome { version: 1, role, id, size: (80, 40), tick_ms: 50, at });
             check_tell(Tell::Enter { id, role, at, name: name.clone() });
         }
