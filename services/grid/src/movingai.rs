@@ -14,6 +14,7 @@ use crate::cell::Cell;
 use crate::error::GridError;
 use crate::grid::{Grid, SIDE_MAX};
 use std::fmt;
+use std::slice::SplitInclusive;
 
 /// Errors quote up to this many bytes of the text found.
 const QUOTED_MAX: usize = 40;
@@ -40,7 +41,7 @@ impl Map {
         let mut sides = [None; 2];
         let mut typed = false;
         loop {
-            let line = lines.next("a header: type, height, width, then map")?;
+            let line = lines.wanted("a header: type, height, width, then map")?;
             let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             match (words.next(), words.next()) {
                 (Some(b"map"), None) => break,
@@ -61,7 +62,7 @@ impl Map {
         }
         let mut terrain = Vec::with_capacity(width * height);
         for _ in 0..height {
-            let row = lines.next("as many rows as `height` says")?;
+            let row = lines.wanted("as many rows as `height` says")?;
             if row.len() != width {
                 return Err(lines.fault("a row as long as `width` says", row));
             }
@@ -70,7 +71,11 @@ impl Map {
             }
             terrain.extend_from_slice(row);
         }
-        lines.ended("nothing after the last row")?;
+        while let Some(line) = lines.next() {
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                return Err(lines.fault("nothing after the last row", line));
+            }
+        }
         Ok(Map { width: width as u16, height: height as u16, terrain })
     }
 
@@ -109,7 +114,6 @@ impl Map {
     }
 }
 
-/// The file format.
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "type octile\nheight {}\nwidth {}\nmap", self.height, self.width)?;
@@ -153,8 +157,7 @@ pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
     let mut lines = Lines::of(bytes);
     let mut queries = Vec::new();
     let (mut is_fixed, mut decimals_max) = (false, FIXED_DECIMALS);
-    while let Some(line) = lines.peek() {
-        let _ = lines.next(ROW);
+    while let Some(line) = lines.next() {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
@@ -221,45 +224,29 @@ fn unit_half(decimals: i32, length: f64) -> f64 {
 
 /// The lines of a file, with a line counter.
 struct Lines<'a> {
-    rest: &'a [u8],
+    rest: SplitInclusive<'a, u8, fn(&u8) -> bool>,
     number: usize,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.number += 1;
+        let line = self.rest.next()?;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        Some(line.strip_suffix(b"\r").unwrap_or(line))
+    }
 }
 
 impl<'a> Lines<'a> {
     fn of(bytes: &'a [u8]) -> Lines<'a> {
-        Lines { rest: bytes, number: 0 }
+        Lines { rest: bytes.split_inclusive(|byte| *byte == b'\n'), number: 0 }
     }
 
-    /// The next line without its line end.
-    fn peek(&self) -> Option<&'a [u8]> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let line = self.rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
-
-    fn next(&mut self, expected: &'static str) -> Result<&'a [u8], GridError> {
-        self.number += 1;
-        let line = self.peek().ok_or_else(|| GridError::Parse {
-            line: self.number,
-            expected,
-            found: "the end of the file".to_owned(),
-        })?;
-        let end = self.rest.iter().position(|byte| *byte == b'\n');
-        self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
-        Ok(line)
-    }
-
-    /// Checks that only blanks follow.
-    fn ended(&mut self, expected: &'static str) -> Result<(), GridError> {
-        while let Some(line) = self.peek() {
-            self.next(expected)?;
-            if !line.iter().all(u8::is_ascii_whitespace) {
-                return Err(self.fault(expected, line));
-            }
-        }
-        Ok(())
+    fn wanted(&mut self, expected: &'static str) -> Result<&'a [u8], GridError> {
+        let found = "the end of the file".to_owned();
+        self.next().ok_or(GridError::Parse { line: self.number, expected, found })
     }
 
     /// The error for the line that was read last.
