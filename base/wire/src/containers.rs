@@ -74,7 +74,7 @@ fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Why a file cannot be played.
-#[derive(Debug, derive_more::Display)]
+#[derive(Debug, derive_more::Display, derive_more::From)]
 pub enum Unplayable {
     /// The file format is unknown.
     #[display(
@@ -99,13 +99,8 @@ pub enum Unplayable {
     Damaged(&'static str),
     /// The file cannot be read.
     #[display("the file cannot be read: {_0}")]
+    #[from]
     Io(io::Error),
-}
-
-impl From<io::Error> for Unplayable {
-    fn from(error: io::Error) -> Unplayable {
-        Unplayable::Io(error)
-    }
 }
 
 impl std::error::Error for Unplayable {}

@@ -36,7 +36,7 @@ pub use target::{BadTarget, Target};
 
 /// Why a request is malformed. The connection must be closed, because the bytes that follow have no
 /// certain meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 #[display("{}", self.why())]
 pub enum Bad {
     /// The head is longer than [`Limits::head_max`], or has too many fields.
@@ -92,5 +92,3 @@ impl Bad {
         }
     }
 }
-
-impl std::error::Error for Bad {}

@@ -56,7 +56,7 @@ pub struct Decoded<'a> {
 }
 
 /// The bytes are not text in any recognised encoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 #[display(
     "expected text in {EXPECTED}, found a byte at offset {} that is not {}; save the file as UTF-8",
     self.offset, self.encoding
@@ -80,7 +80,7 @@ impl Undecodable {
 
 /// A fault in a text file. `Display` begins with `LINE:COLUMN: `, so a caller that knows the file
 /// puts its name and a colon in front.
-#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 #[display("{line}:{column}: {why}")]
 pub struct Fault {
     /// The line, from 1.
@@ -158,10 +158,6 @@ fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
         _ => None,
     }
 }
-
-impl std::error::Error for Undecodable {}
-
-impl std::error::Error for Fault {}
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,6 @@ use memory::Region;
 use seam::Instant;
 use stock::replicated::NodeView;
 
-/// Rows of a list.
 const ROWS: usize = 16;
 /// Words of a row: the number, then the name in eight bytes a word.
 const ROW_WORDS: usize = 8;
@@ -91,7 +90,6 @@ impl NamedNumbers {
     }
 }
 
-/// The view for the service.
 pub(crate) struct SharedView(pub Arc<Region<ClusterView>>);
 
 impl NodeView for SharedView {

@@ -368,10 +368,10 @@ impl Committer<'_, '_> {
             return;
         }
         self.beaten = Some(Instant::now());
-        let words = NodeWords { name: self.log.name.clone(), last: self.node.market().last };
+        let words = format!("{} {}", self.log.name, self.node.market().last);
         // A fault shows in the next turn.
-        if let Ok(nodes) = self.store.beat(self.log.id, &words.to_string()) {
-            let mut nodes: Vec<_> = nodes.iter().filter_map(|words| NodeWords::of(words)).collect();
+        if let Ok(nodes) = self.store.beat(self.log.id, &words) {
+            let mut nodes: Vec<_> = nodes.iter().filter_map(|words| node_of(words)).collect();
             nodes.sort_unstable();
             self.log.view.nodes.replace(&nodes);
         }
@@ -383,23 +383,10 @@ fn thread(name: &str) -> Builder {
     Builder::new().name(name.to_owned())
 }
 
-/// A node's report of itself.
-struct NodeWords {
-    name: String,
-    last: u64,
-}
-
-impl fmt::Display for NodeWords {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, self.last)
-    }
-}
-
-impl NodeWords {
-    fn of(words: &str) -> Option<(String, u64)> {
-        let (name, last) = words.rsplit_once(' ')?;
-        Some((name.to_owned(), last.parse().ok()?))
-    }
+/// A node's name and last order, in its report of itself.
+fn node_of(words: &str) -> Option<(String, u64)> {
+    let (name, last) = words.rsplit_once(' ')?;
+    Some((name.to_owned(), last.parse().ok()?))
 }
 
 fn decided(outcome: OrderOutcome) -> TicketOutcome {

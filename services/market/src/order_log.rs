@@ -39,7 +39,6 @@ pub fn folder_of(book: &Path) -> PathBuf {
     path.into()
 }
 
-/// The log of one book.
 pub struct OrderLog<'a> {
     path: PathBuf,
     folder: Folder,

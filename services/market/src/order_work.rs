@@ -1,6 +1,5 @@
 //! `--work`: computation that an order costs besides the market.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,11 +14,12 @@ const SAMPLE: u64 = 100_000;
 const SAMPLES: usize = 30;
 
 /// Steps, or a time of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum OrderWork {
     /// Steps of [`compute`].
     Steps(u64),
     /// The steps that take this long here.
+    #[display("{_0:?}")]
     Time(Duration),
 }
 
@@ -41,15 +41,6 @@ impl FromStr for OrderWork {
                  `{text}`"
             )
         })
-    }
-}
-
-impl fmt::Display for OrderWork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OrderWork::Steps(steps) => write!(f, "{steps}"),
-            OrderWork::Time(time) => write!(f, "{time:?}"),
-        }
     }
 }
 

@@ -32,7 +32,6 @@ fn words(order: &OrderRecord) -> [u64; 4] {
     [order.seq, order.request, packed(order.stock, order.change), order.left]
 }
 
-/// Stock and change in one word.
 pub(super) fn packed(stock: u32, change: i32) -> u64 {
     u64::from(stock) << 32 | u64::from(change as u32)
 }
@@ -323,7 +322,6 @@ impl Requests {
         self.recent[place][0].load(Relaxed)
     }
 
-    /// The request in slot `slot`.
     fn in_slot(&self, slot: usize) -> Option<(usize, u64)> {
         let place = self.slots[slot].load(Relaxed).checked_sub(1)? as usize;
         Some((place, self.at(place)))
@@ -394,7 +392,7 @@ impl Requests {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::book::Entry;
     use crate::{Durability, HeldReplies, Options, Stock};
@@ -409,17 +407,27 @@ mod tests {
         market
     }
 
-    /// Steps the service with `input`; the replies that leave at once, and those that are held.
+    /// Steps the service; the bytes that it used, the text that leaves, and what is held.
+    pub(crate) fn step(
+        stock: &Stock,
+        market: &Market,
+        event: Event<'_, (Settled, HeldReplies)>,
+    ) -> (usize, String, Option<HeldReplies>) {
+        let effects = Effects::new(false, false);
+        let now = Instant::from_ns(9_000_000);
+        let cx = Cx::new(now, SessionId::NONE, ME, market, &effects);
+        let mut out = Out::new(&Options::default().limits);
+        let Step { used, then, .. } = stock.step(&cx, &mut (), event, &mut out);
+        let held = if let Then::Offload(held) = then { Some(held) } else { None };
+        (used, String::from_utf8_lossy(out.bytes()).into_owned(), held)
+    }
+
+    /// The replies to `input` that leave at once, and those that are held.
     fn say(market: &Market, input: &str) -> (String, Option<HeldReplies>) {
         let stock = Stock::new(Options { durability: Durability::Sync, ..Options::default() });
-        let effects = Effects::new(false, false);
-        let cx = Cx::new(Instant::ZERO, SessionId::NONE, ME, market, &effects);
-        let mut out = Out::new(&Options::default().limits);
-        let Step { used, then, .. } =
-            stock.step(&cx, &mut (), Event::Bytes(input.as_bytes()), &mut out);
+        let (used, now, held) = step(&stock, market, Event::Bytes(input.as_bytes()));
         assert!(used > 0, "{input}");
-        let held = if let Then::Offload(held) = then { Some(held) } else { None };
-        (String::from_utf8_lossy(out.bytes()).into_owned(), held)
+        (now, held)
     }
 
     /// Steps the service, commits, and returns the replies.

@@ -105,14 +105,12 @@ impl OrderQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::Settled;
-    use crate::{Durability, HeldReplies, Market, Options, Reads, Stock};
+    use crate::queue::tests::step;
+    use crate::{Durability, Market, Options, Reads, Stock};
     use memory::Region;
-    use seam::{Cx, Effects, Event, Out, Service, SessionId, Step, Then, WorkerId};
+    use seam::{Event, Service};
     use std::sync::Arc;
     use std::time::Duration;
-
-    const ME: WorkerId = WorkerId::new(0, 1);
 
     fn market() -> Region<Market> {
         let market = Region::<Market>::alone(b"1 10 100\n2 5 200\n");
@@ -140,21 +138,6 @@ mod tests {
     fn stock(reads: Reads) -> Stock {
         let options = Options { durability: Durability::Sync, ..Options::default() };
         Stock::new(options).with_nodes(reads, Arc::new(View))
-    }
-
-    /// Steps the service; the bytes that it used, the text that leaves, and what is held.
-    fn step(
-        stock: &Stock,
-        market: &Market,
-        event: Event<'_, (Settled, HeldReplies)>,
-    ) -> (usize, String, Option<HeldReplies>) {
-        let effects = Effects::new(false, false);
-        let now = Instant::from_ns(9_000_000);
-        let cx = Cx::new(now, SessionId::NONE, ME, market, &effects);
-        let mut out = Out::new(&Options::default().limits);
-        let Step { used, then, .. } = stock.step(&cx, &mut (), event, &mut out);
-        let held = if let Then::Offload(held) = then { Some(held) } else { None };
-        (used, String::from_utf8_lossy(out.bytes()).into_owned(), held)
     }
 
     #[test]

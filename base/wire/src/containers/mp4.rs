@@ -21,11 +21,8 @@ use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill, ogg};
 
 /// The longest index, in bytes; an hour of video has about one megabyte.
 const MOOV_MAX: u64 = 128 << 20;
-/// The most samples of a track.
 const SAMPLES_MAX: usize = 1 << 24;
-/// The clock rate of video.
 const VIDEO_CLOCK: u32 = 90_000;
-/// The payload type of video.
 const VIDEO_TYPE: u8 = 96;
 /// The number of packets of one picture that are sent together. The groups of a large picture are
 /// spread over half of its duration, so that no switch on the path must buffer all of it.
@@ -50,7 +47,6 @@ struct Coding<'a> {
     length_size: usize,
 }
 
-/// The codec of a track.
 enum Codes<'a> {
     Pictures(Coding<'a>),
     Aac { esds: &'a Esds, channels: u16 },

@@ -36,7 +36,6 @@ pub struct Cut {
     pub range: Range<u64>,
 }
 
-/// A standard of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standard {
     /// Units begin with one byte.

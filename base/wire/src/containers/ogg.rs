@@ -17,7 +17,6 @@ pub(super) const PAYLOAD_TYPE: u8 = 97;
 const HEAD: usize = 27;
 /// An Opus frame has at most 1275 bytes; a packet longer than this is not Opus.
 const SCATTERED_MAX: usize = 64 * 1024;
-/// Flags of a page.
 const CONTINUED: u8 = 1;
 
 /// The duration of an Opus packet in 48ths of a millisecond (RFC 6716 section 3.1); `None` if its
@@ -61,7 +60,6 @@ pub(super) fn track(channels: u8, bits: u64, packets: Vec<Listed>) -> Track {
     }
 }
 
-/// The state of the parser.
 #[derive(Default)]
 struct Reading {
     /// The chosen stream, and its channels.

@@ -115,26 +115,28 @@ impl Payload {
 }
 
 /// The packets of a track.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::From)]
+#[from(Even, Clocked, Vec<Listed>)]
 pub struct Plan {
     shape: Shape,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, derive_more::From)]
 enum Shape {
+    #[from]
     Even(Even),
+    #[from]
     Clocked(Clocked),
+    #[from(Vec<Listed>)]
     Listed(Box<[Listed]>),
 }
 
 /// Equal packets of samples.
 #[derive(Clone, Debug)]
 pub(super) struct Even {
-    /// The range of the samples.
     pub data: Range<u64>,
     /// Bytes of a packet; the last one may be shorter.
     pub bytes: u64,
-    /// Samples of a packet.
     pub samples: u64,
     /// Samples a second.
     pub rate: u32,
@@ -145,7 +147,6 @@ pub(super) struct Even {
 /// Packets timed by readings of a clock.
 #[derive(Clone, Debug)]
 pub(super) struct Clocked {
-    /// The range of the packets.
     pub data: Range<u64>,
     /// Bytes of a packet; the last one may be shorter.
     pub bytes: u64,
@@ -173,24 +174,6 @@ pub(super) struct Listed {
 pub(super) const MARKER: u8 = 1;
 pub(super) const SYNC: u8 = 2;
 pub(super) const MADE: u8 = 4;
-
-impl From<Even> for Plan {
-    fn from(even: Even) -> Plan {
-        Plan { shape: Shape::Even(even) }
-    }
-}
-
-impl From<Clocked> for Plan {
-    fn from(clocked: Clocked) -> Plan {
-        Plan { shape: Shape::Clocked(clocked) }
-    }
-}
-
-impl From<Vec<Listed>> for Plan {
-    fn from(listed: Vec<Listed>) -> Plan {
-        Plan { shape: Shape::Listed(listed.into()) }
-    }
-}
 
 /// `count * numerator / denominator` without overflow.
 pub(super) fn scaled(count: u64, numerator: u64, denominator: u64) -> u64 {

@@ -6,20 +6,15 @@
 use std::io::Cursor;
 
 use super::*;
+use crate::message::PutField;
 use stats::Rng;
 
-/// A WAVE file with these samples.
 pub(super) fn wave(code: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) -> Vec<u8> {
     let block = channels * bits / 8;
     let mut file = b"RIFF\0\0\0\0WAVELIST\x03\0\0\0abc\0fmt \x10\0\0\0".to_vec();
-    file.extend_from_slice(&code.to_le_bytes());
-    file.extend_from_slice(&channels.to_le_bytes());
-    file.extend_from_slice(&rate.to_le_bytes());
-    file.extend_from_slice(&(rate * u32::from(block)).to_le_bytes());
-    file.extend_from_slice(&block.to_le_bytes());
-    file.extend_from_slice(&bits.to_le_bytes());
+    file.put(code).put(channels).put(rate).put(rate * u32::from(block)).put(block).put(bits);
     file.extend_from_slice(b"data");
-    file.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    file.put(data.len() as u32);
     file.extend_from_slice(data);
     file
 }

@@ -9,9 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 use super::plan::{Clocked, Kind, Plan, SECOND, Track, scaled};
 use super::{PACKETS_MAX, Program, Unplayable, fill};
 
-/// Bytes of a packet.
 const PACKET: usize = 188;
-/// The first byte of each.
 const SYNC_BYTE: u8 = 0x47;
 /// Packets per datagram: 1316 bytes, as usual.
 const GROUP: usize = 7;
@@ -37,7 +35,6 @@ const TABLES: u64 = PCR_HZ / 2;
 /// The number of bytes of the file that are read at once.
 const READ: usize = PACKET * GROUP * 256;
 
-/// The header of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PacketInfo {
     /// The PID, 13 bits; 0 is the program association table.
