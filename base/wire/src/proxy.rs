@@ -121,7 +121,6 @@ fn block(bytes: &[u8]) -> Result<Option<ProxyHeader>, BadProxyHeader> {
     Ok(Some(ProxyHeader { len, client }))
 }
 
-/// A valid header and its client.
 fn valid(rng: &mut Rng) -> (Vec<u8>, Option<SocketAddr>) {
     let address: IpAddr = match rng.once_in(2) {
         true => IpAddr::from((rng.roll() as u32).to_be_bytes()),

@@ -263,7 +263,6 @@ pub struct MessageReader {
     only: Option<MessageKind>,
     kind: MessageKind,
     message_max: usize,
-    /// A message has begun.
     is_inside: bool,
     /// Its fragments so far.
     message: Vec<u8>,

@@ -70,7 +70,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Batch> {
     })
 }
 
-/// Appends the checksum of `out`.
 pub(crate) fn seal(out: &mut Vec<u8>) {
     let crc = crc32fast::hash(out);
     out.extend_from_slice(&crc.to_le_bytes());
@@ -82,7 +81,6 @@ pub(crate) fn opened(bytes: &[u8]) -> Option<&[u8]> {
     (u32::from_le_bytes(*crc) == crc32fast::hash(body)).then_some(body)
 }
 
-/// The number at `at`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

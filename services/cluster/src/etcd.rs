@@ -61,7 +61,6 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A snapshot in the list.
 #[derive(Clone, Copy)]
 struct Snap {
     number: u64,

@@ -36,7 +36,6 @@ pub enum Outcome {
     Found(Route),
 }
 
-/// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// It leads to the requested place.
@@ -97,13 +96,11 @@ impl PathSearch {
         Route { is_exact: self.is_exact, steps: path.cost().steps(), turns }
     }
 
-    /// The route that stays in place.
     fn stay(&self) -> Route {
         Route { is_exact: false, steps: (0, 0), turns: vec![(self.from.x, self.from.y)] }
     }
 }
 
-/// The pool of searchers.
 #[derive(Debug)]
 pub(super) struct SearcherPool {
     shared: Arc<Mutex<PoolState>>,
@@ -133,7 +130,6 @@ impl SearcherPool {
         Some(Box::new(Lease { searcher: Some(searcher), pool: Arc::clone(&self.shared) }))
     }
 
-    /// The number of lent searchers.
     pub(super) fn lent(&self) -> usize {
         lock(&self.shared).lent
     }

@@ -59,7 +59,6 @@ pub struct Game {
 #[derive(Debug)]
 pub struct Session {
     seat: Option<u32>,
-    /// The role in which it has joined.
     role: Option<Role>,
     /// When the session checks its seat again, and the deadline for joining.
     pulse: Instant,
@@ -202,7 +201,6 @@ impl Game {
         Next::Search(PathSearch::new(cx.state.place(seat), to))
     }
 
-    /// A search has returned.
     fn back(
         &self,
         cx: &Context<'_>,
@@ -261,7 +259,6 @@ impl Game {
         Step::close(used)
     }
 
-    /// Appends rows of the map.
     fn rows(&self, first: u16, count: u16, out: &mut Out) {
         let end = first.saturating_add(count.min(ROWS_MAX)).min(self.terrain.size().1);
         for row in first..end {

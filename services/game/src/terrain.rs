@@ -7,20 +7,17 @@ pub type CornerRule = OneObstacle;
 /// The corner rule as a value.
 pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;
 
-/// The number of spawn points.
 const SPAWNS: usize = 256;
 /// Free cells that are sampled to find the largest connected area.
 const SAMPLES: usize = 64;
 
 /// An unusable map.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display, derive_more::Error)]
 pub enum BadTerrain {
     /// No cell is free.
     #[display("expected a free cell on the map, found none")]
     NothingFree,
 }
-
-impl std::error::Error for BadTerrain {}
 
 /// The immutable map.
 #[derive(Debug)]

@@ -30,7 +30,6 @@ pub struct World {
     seats: [Seat; SEATS],
 }
 
-/// The session in a seat.
 struct Seat {
     /// The session's id once it has joined; 0 if free.
     id: AtomicU64,
@@ -60,13 +59,9 @@ unsafe impl Share for World {
 /// A joined session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participant {
-    /// The session's id.
     pub id: SessionId,
-    /// Its role.
     pub role: Role,
-    /// Its position.
     pub at: Place,
-    /// Its name.
     pub name: String,
 }
 
@@ -135,19 +130,16 @@ impl World {
         it.id.store(participant.id.bits(), Ordering::Release);
     }
 
-    /// The participant leaves its seat.
     pub(super) fn free(&self, seat: u32) {
         if let Some(seat) = self.seats.get(seat as usize) {
             seat.id.store(0, Ordering::Release);
         }
     }
 
-    /// All joined sessions.
     pub(super) fn participants(&self) -> impl Iterator<Item = Participant> + '_ {
         self.seats.iter().filter_map(Seat::participant)
     }
 
-    /// The ids of all joined sessions.
     pub(super) fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
         let bits = self.seats.iter().map(|seat| seat.id.load(Ordering::Acquire));
         bits.filter(|&bits| bits != 0).map(SessionId::from_bits)
@@ -158,13 +150,11 @@ impl World {
         self.ids().find(|found| found.bits() == id)
     }
 
-    /// The position of the participant in a seat.
     pub(super) fn place(&self, seat: u32) -> Place {
         let found = self.seats.get(seat as usize).map(|seat| seat.at.load(Ordering::Relaxed));
         unpacked(found.unwrap_or(0))
     }
 
-    /// Stops the participant in a seat.
     pub(super) fn halt(&self, seat: u32) {
         self.send(seat, &[]);
     }

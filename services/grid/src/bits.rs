@@ -32,13 +32,11 @@ impl Bits {
         self.words.len() * 64
     }
 
-    /// The position of cell `at` of row `row`.
     #[inline]
     pub(crate) fn position(&self, at: u16, row: u16) -> u32 {
         LEAD + (u32::from(row) + 1) * self.stride + u32::from(at)
     }
 
-    /// Whether the cell at `position` is free.
     #[inline]
     pub(crate) fn is_free(&self, position: u32) -> bool {
         self.words[(position >> 6) as usize] >> (position & 63) & 1 == 1

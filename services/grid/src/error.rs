@@ -10,7 +10,6 @@ pub enum GridError {
     /// The grid has no cell, or a side longer than [`SIDE_MAX`].
     #[display("expected a grid of 1 to {SIDE_MAX} columns and rows, found {width} by {height}")]
     Size { width: usize, height: usize },
-    /// The cell is not on the grid.
     #[display("expected a cell of the grid, found {_0}, which is outside")]
     Outside(Cell),
     /// The cell is an obstacle, so no path can begin or end there.

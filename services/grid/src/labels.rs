@@ -8,10 +8,8 @@ use crate::rule::Corners;
 /// The label of a blocked cell.
 const NONE: u32 = 0;
 
-/// Components of a grid.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
-    /// A label for each position.
     of: Vec<u32>,
     /// For each label an equivalent one; the last in the chain names itself.
     same: Vec<u32>,

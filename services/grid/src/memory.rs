@@ -34,7 +34,6 @@ struct Node {
 /// A position that no search has reached.
 const UNSEEN: Node = Node { best: u64::MAX, parent: 0 };
 
-/// The memory of a search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     nodes: Vec<Node>,

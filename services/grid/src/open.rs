@@ -11,7 +11,6 @@
 //! The surprising thing is the last bucket: it takes all cells that are too far away. If a search
 //! gets that far, the list is an ordinary heap again, slower and equally correct.
 
-/// Children of a node of the heap.
 const CHILDREN: usize = 4;
 /// Keys that differ only in these bits share a bucket: 21 bits of cost, 15 that break ties. A
 /// straight step is a little less than 2^24.
@@ -93,7 +92,6 @@ impl Open {
         (self.unused, self.base, self.present, self.furthest) = (NONE, base, 0, 0);
     }
 
-    /// Inserts a cell.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: Entry) {
         let bucket =
@@ -168,7 +166,6 @@ impl Open {
         }
     }
 
-    /// Sifts `entry` up from the bottom.
     #[inline]
     fn sift_up(&mut self, entry: Entry) {
         let mut hole = self.heap.len();

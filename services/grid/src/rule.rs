@@ -186,7 +186,6 @@ const fn successors_table(corners: Corners) -> [[u8; 512]; 9] {
 
 /// Precomputed tables of a rule, for the searches in this crate only.
 pub trait Tables {
-    /// The corner rule.
     const RULE: Corners;
     /// Legal steps by neighbourhood.
     const MOVES: &'static [u8; 512] = &moves_table(Self::RULE);
@@ -194,7 +193,6 @@ pub trait Tables {
     const FORCED: &'static [[u8; 512]; 8] = &forced_table(Self::RULE);
     /// Successors by direction of entry and neighbourhood: one look-up for each cell.
     const SUCCESSORS: &'static [[u8; 512]; 9] = &successors_table(Self::RULE);
-    /// Directions of walking.
     const WALKS: u8 = walks(Self::RULE);
     /// Eighths to look aside.
     const TURN: usize = turn(Self::RULE);

@@ -77,7 +77,6 @@ pub enum Progress {
 struct Task {
     method: Method,
     fingerprint: u64,
-    /// The goal.
     to: Cell,
     progress: Progress,
     /// The cell where the search ended.

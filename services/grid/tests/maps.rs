@@ -47,7 +47,6 @@ fn check_all<R: Rule>(file: &Path) {
     }
 }
 
-/// The scenarios in a folder.
 fn scenarios(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("the folder of maps can be listed");
     let files = entries.map(|entry| entry.expect("its entries can be read").path());

@@ -34,7 +34,6 @@ pub use state::{LedgerState, REQUESTS_KEPT, Tail, exists, fold, found, recover, 
 #[derive(Debug, derive_more::Display)]
 #[expect(missing_docs, reason = "the messages name the fields")]
 pub enum LedgerFault {
-    /// The disk refused.
     #[display("cannot {act} {name}: {error}; mend the disk, then restart")]
     Disk { act: &'static str, name: String, error: io::Error },
     /// The files contradict themselves, and no crash explains it.

@@ -24,7 +24,6 @@ pub struct OrderRecord {
     pub left: u64,
 }
 
-/// A record with its links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linked {
     pub record: OrderRecord,
@@ -32,7 +31,6 @@ pub(crate) struct Linked {
     pub durable: u64,
     /// The checksum of the predecessor.
     pub prev: u32,
-    /// Its own.
     pub crc: u32,
 }
 
@@ -102,12 +100,10 @@ fn opened(bytes: &[u8]) -> Option<(u32, u32)> {
     (crc == crc32fast::hash(&bytes[..LEN - 4])).then(|| (u32_at(bytes, LEN - 8), crc))
 }
 
-/// The number at `at`.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The number at `at`.
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

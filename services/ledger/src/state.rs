@@ -42,7 +42,6 @@ pub struct LedgerState {
 pub struct Tail {
     /// The last whole order.
     pub last: u64,
-    /// Its checksum.
     pub(crate) crc: u32,
     /// The segment that holds it, and the length of its whole records.
     pub(crate) segment: Option<(String, usize)>,
@@ -375,7 +374,6 @@ fn segments<D: Disk>(disk: &D) -> Result<Vec<String>, LedgerFault> {
     Ok(names)
 }
 
-/// The name of the segment that begins with order `first`.
 pub(crate) fn segment_name(first: u64) -> String {
     format!("{first:020}.log")
 }

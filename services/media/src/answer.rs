@@ -38,7 +38,6 @@ const LEGS_MAX: usize = 16;
 /// counted and bounded.
 const WRONG_PASSWORDS_MAX: u8 = 3;
 
-/// A request in its context.
 struct Asked<'a, F> {
     cx: &'a At<'a>,
     session: &'a mut Session<F>,
@@ -46,7 +45,6 @@ struct Asked<'a, F> {
     cseq: &'a str,
 }
 
-/// A reply and its body.
 type Answered<F> = Result<(Reply, Vec<u8>), Refused<F>>;
 
 /// Why a request is not granted.
@@ -63,7 +61,6 @@ enum Refused<F> {
 }
 
 impl<B: Platform> Media<B> {
-    /// Answers one request.
     pub(super) fn answer(
         &self,
         cx: &At<'_>,
@@ -119,7 +116,8 @@ impl<B: Platform> Media<B> {
             return Err(Status::NO_SESSION.into());
         }
         let ok = || reply(asked.cseq, Status::OK);
-        let plain = |status, name, value| Ok((reply(asked.cseq, status).field(name, value), vec![]));
+        let plain =
+            |status, name, value| Ok((reply(asked.cseq, status).field(name, value), vec![]));
         match asked.request.method {
             "OPTIONS" => self.with_session(asked, ok().field("Public", PUBLIC)),
             "DESCRIBE" | "SETUP" if !asked.cx.admit() => {
@@ -144,8 +142,7 @@ impl<B: Platform> Media<B> {
     fn with_session(&self, asked: &Asked<'_, B::File>, mut reply: Reply) -> Answered<B::File> {
         if let Some(presentation) = &asked.session.presentation {
             let seconds = self.options.session_timeout.as_secs().max(1);
-            reply =
-                reply.field("Session", format_args!("{};timeout={seconds}", presentation.name));
+            reply = reply.field("Session", format_args!("{};timeout={seconds}", presentation.name));
         }
         Ok((reply, Vec::new()))
     }
@@ -249,12 +246,12 @@ impl<B: Platform> Media<B> {
         }
         let presentation = session.presentation.as_deref();
         let offered = request.field("Transport").unwrap_or("");
-        let (leg, told) =
-            match self.leg(cx, (session.peer, presentation), (&title, track), offered) {
-                Ok(way) => way,
-                Err(NoWay::Unsupported) => return Err(Status::UNSUPPORTED_TRANSPORT.into()),
-                Err(NoWay::Full) => return Err(Status::NO_BANDWIDTH.into()),
-            };
+        let (leg, told) = match self.leg(cx, (session.peer, presentation), (&title, track), offered)
+        {
+            Ok(way) => way,
+            Err(NoWay::Unsupported) => return Err(Status::UNSUPPORTED_TRANSPORT.into()),
+            Err(NoWay::Full) => return Err(Status::NO_BANDWIDTH.into()),
+        };
         let presentation = session.presentation.get_or_insert_with(|| {
             let name = self.secret.word(&format!("show {} {}", cx.me.bits(), cx.now.ns()));
             Box::new(Presentation::new(name[..16].to_owned(), place.url, title))
@@ -369,7 +366,6 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// A reply with the fields that all have.
 fn reply(cseq: &str, status: Status) -> Reply {
     Reply::new(status, cseq).field("Server", "roundhouse")
 }

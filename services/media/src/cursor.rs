@@ -23,7 +23,6 @@ const OWED_MAX: u64 = 4096;
 /// A range of packets, and the moment at which it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The first packet.
     pub first: u64,
     /// The packet after the last one.
     pub stop: u64,
@@ -33,7 +32,6 @@ pub struct Segment {
     pub begin: Instant,
     /// The sequence number of the first packet.
     pub sequence: u16,
-    /// Its timestamp.
     pub timestamp: u32,
     /// The last packet is followed by a BYE.
     pub ends: bool,
@@ -47,7 +45,6 @@ pub fn ticks(ns: u64, clock: u32) -> u64 {
 /// A track's packets on an endless timeline, lap after lap.
 #[derive(Debug)]
 pub struct Line<F> {
-    /// The title.
     pub title: Arc<Title<F>>,
     /// The track's index.
     pub track: usize,
@@ -65,7 +62,6 @@ impl<F> Line<F> {
         Line { title: title.clone(), track }
     }
 
-    /// The track.
     #[inline]
     pub fn track(&self) -> &Track {
         &self.title.program.tracks[self.track]
@@ -122,18 +118,14 @@ impl<F> Line<F> {
 /// A position within a segment.
 #[derive(Debug)]
 pub struct Cursor<F> {
-    /// The timeline.
     pub line: Line<F>,
-    /// The segment.
     pub segment: Segment,
-    /// The next packet.
     pub next: u64,
     /// The ticks of the first packet, from which timestamps count.
     first_ticks: u64,
 }
 
 impl<F> Cursor<F> {
-    /// A cursor at the beginning of `segment`.
     pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
         let first_ticks = line.packet(segment.first).ticks;
         Cursor { line, segment, next: segment.first, first_ticks }
@@ -157,7 +149,6 @@ impl<F> Cursor<F> {
         has_last.then(|| self.moment(self.line.at_ns(self.next - 1)))
     }
 
-    /// The packet at `index`, and its header.
     #[inline]
     pub fn packet(&self, index: u64, ssrc: u32) -> (Packet, [u8; rtp::HEADER]) {
         let packet = self.line.packet(index);

@@ -10,7 +10,6 @@ use super::secret::Secret;
 
 /// The lifetime of a nonce, in seconds.
 const NONCE_S: u64 = 300;
-/// The realm.
 const REALM: &str = "roundhouse";
 
 /// The refusal of a request.

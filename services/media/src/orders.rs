@@ -110,7 +110,6 @@ pub struct Destination {
 pub struct Order {
     /// The order's number.
     pub epoch: u32,
-    /// The segment to play.
     pub segment: Segment,
     /// Whether the segment plays.
     pub goes: bool,
@@ -121,15 +120,11 @@ pub struct Order {
 /// A stream to be set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The file.
     pub path: &'a str,
     /// The version of the file.
     pub stamp: u64,
-    /// Which track.
     pub track: usize,
-    /// The receiver.
     pub destination: Destination,
-    /// 32 random bits.
     pub random: u32,
 }
 
@@ -266,7 +261,6 @@ impl Orders {
         self.members[slot / 64].load(Relaxed) & 1 << (slot % 64) != 0
     }
 
-    /// Detaches the slot from its session.
     pub(super) fn disown(&self, slot: usize) {
         self.slots[slot].session.store(0, Relaxed);
     }
@@ -546,7 +540,6 @@ impl Orders {
         }
     }
 
-    /// Stores a report.
     pub(super) fn note(&self, it: &Slot, now: Instant, heard: &ReceptionReport, ntp: u64) {
         it.lost.store(heard.lost.cast_unsigned(), Relaxed);
         it.lost_share.store(heard.lost_share.into(), Relaxed);

@@ -62,7 +62,6 @@ impl<F> Stream<F> {
     }
 }
 
-/// The context of a call.
 type At<'a> = PacedCx<'a, Orders>;
 
 impl<B: Platform> Media<B> {
@@ -210,7 +209,6 @@ impl<B: Platform> Media<B> {
         burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
     }
 
-    /// Stores the position of a stream.
     fn tell(&self, cx: &At<'_>, stream: &Stream<B::File>) {
         let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
         cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));

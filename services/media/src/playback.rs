@@ -30,9 +30,7 @@ use wire::containers::Kind;
 pub struct Presentation<F> {
     /// Its name, known to this client only.
     pub name: String,
-    /// The URL of the title.
     pub url: String,
-    /// The title.
     pub title: Arc<Title<F>>,
     /// The tracks that were set up.
     pub legs: Vec<Leg<F>>,
@@ -45,7 +43,6 @@ pub struct Presentation<F> {
 /// nanoseconds. Packets due until then are still sent, because their numbers are taken.
 const AHEAD_NS: u64 = 10_000_000;
 
-/// The position of a presentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     /// Nothing has played yet.
@@ -65,10 +62,8 @@ struct Course {
     resumes: bool,
 }
 
-/// The reply to `PLAY`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Playing {
-    /// The value of `Range`.
     pub range: String,
     /// The value of `RTP-Info`.
     pub info: String,
@@ -85,7 +80,6 @@ impl<F: Send + 'static> Presentation<F> {
         !self.legs.is_empty() && self.group().is_some() != is_together
     }
 
-    /// The group to which the presentation is sent.
     fn group(&self) -> Option<usize> {
         self.legs.iter().find_map(|leg| match leg.way {
             Way::Group { group, .. } => Some(group),

@@ -23,11 +23,8 @@ const TAKEN_BACK_MAX: usize = 64;
 /// A cursor through a track, with its sender reports.
 #[derive(Debug)]
 pub struct RtpStream<F> {
-    /// The packets.
     pub cursor: Cursor<F>,
-    /// The SSRC.
     pub ssrc: u32,
-    /// Packets sent.
     pub packets: u32,
     /// Bytes of payload sent.
     pub octets: u32,
@@ -46,9 +43,7 @@ pub struct RtpStream<F> {
 /// The next event of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// A packet of media.
     Packet,
-    /// A report.
     Report,
     /// A report with a BYE, which ends the stream.
     Bye,

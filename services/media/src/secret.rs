@@ -11,7 +11,6 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Derives from this secret.
     pub fn new(secret: [u8; 16]) -> Secret {
         Secret { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
     }

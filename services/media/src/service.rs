@@ -69,9 +69,7 @@ pub enum Outcome<F> {
     Window(usize, io::Result<Window>),
 }
 
-/// The action after a request.
 pub(super) enum After<F> {
-    /// The next request.
     Next,
     /// The end of the connection, after the reply.
     Close,
@@ -79,7 +77,6 @@ pub(super) enum After<F> {
     Job(Job<F>),
 }
 
-/// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
 /// The bounds of a connection. 256 KiB of output hold two seconds of video at 1 Mbit/s.
@@ -285,7 +282,6 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Ends all legs of the session.
     pub(super) fn end(&self, cx: &At<'_>, session: &mut Session<B::File>) {
         let Some(presentation) = session.presentation.take() else { return };
         let mut rings = false;

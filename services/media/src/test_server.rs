@@ -52,7 +52,6 @@ pub struct Guest<'a> {
     pub sip: usize,
 }
 
-/// The client's address.
 const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 
 impl<'a> Guest<'a> {

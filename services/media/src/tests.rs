@@ -25,7 +25,6 @@ fn media(options: Options) -> Media<MemoryFiles> {
     Media::new(options, files(false))
 }
 
-/// The value of a field of an answer.
 fn field<'a>(answer: &'a str, name: &str) -> &'a str {
     let line = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     line.unwrap_or_else(|| panic!("expected {name} in {answer}"))

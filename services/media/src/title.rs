@@ -24,7 +24,6 @@ pub struct Title<F> {
     pub path: String,
     /// The version of the file; it changes when the file does.
     pub stamp: u64,
-    /// Its plan.
     pub program: Program,
     len: u64,
     store: Store<F>,
@@ -32,7 +31,6 @@ pub struct Title<F> {
 
 #[derive(Debug)]
 enum Store<F> {
-    /// The whole file.
     Memory(Arc<[u8]>),
     /// A file that is read when needed.
     File(Mutex<F>),
@@ -47,7 +45,6 @@ pub enum Trouble {
     Unplayable(String),
 }
 
-/// The result of loading a file.
 pub type Loaded<F> = Result<Arc<Title<F>>, Trouble>;
 
 /// Identifies the version of a file.
@@ -118,7 +115,6 @@ pub struct Window {
     bytes: Option<Arc<[u8]>>,
 }
 
-/// A payload's bytes.
 pub type Bytes = (Arc<[u8]>, Range<usize>);
 
 impl<F: Send + 'static> Title<F> {
@@ -236,7 +232,6 @@ const MEMORY_MAX: u64 = 512 << 20;
 const TITLES_MAX: usize = 4096;
 
 impl<F: Send + 'static> Library<F> {
-    /// An empty library.
     pub fn new() -> Library<F> {
         let shelf = Mutex::new(Shelf { titles: Vec::new(), asked: 0 });
         Library { shelf, turns: [const { Mutex::new(()) }; TURNS] }

@@ -25,11 +25,8 @@ use web::Platform;
 /// One track with its transport.
 #[derive(Debug)]
 pub struct Leg<F> {
-    /// The track.
     pub track: usize,
-    /// The transport.
     pub way: Way<F>,
-    /// The SSRC.
     pub ssrc: u32,
     /// The number of the next packet.
     pub sequence: u16,
@@ -41,26 +38,18 @@ pub struct Leg<F> {
     pub heard: Option<ReceptionReport>,
 }
 
-/// A transport.
 #[derive(Debug)]
 pub enum Way<F> {
     /// Datagrams, sent by the streaming worker.
-    Datagrams {
-        /// The slot of its orders.
-        slot: usize,
-    },
+    Datagrams { slot: usize },
     /// Datagrams to a group, sent by the streaming worker.
     Group {
         /// The slot that represents this session.
         member: usize,
-        /// The index of the group.
         group: usize,
     },
-    /// Interleaved with the connection.
     Interleaved {
-        /// The channel of media.
         media: u8,
-        /// The channel of control.
         control: u8,
         /// The RTP stream, once it has played.
         rtp: Option<Box<RtpStream<F>>>,
@@ -211,7 +200,6 @@ impl<B: Platform> Media<B> {
         Ok((Way::Group { member, group }, told, ssrc))
     }
 
-    /// The group of a title, if the server offers groups.
     pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
         let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
         let key = self.secret.number(&format!("group {} {}", title.path, title.stamp));

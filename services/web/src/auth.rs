@@ -47,13 +47,11 @@ impl std::error::Error for BadUsers {}
 /// A name and a password that a client has sent, and the action that they are for.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The index of the guard.
     pub guard: usize,
     user: String,
     password: String,
     /// The action for the right password.
     pub act: Action,
-    /// The body of the request.
     pub body: Vec<u8>,
 }
 
@@ -150,7 +148,6 @@ impl Attempt {
         (act, self.body)
     }
 
-    /// The name of the user.
     pub(super) fn user(&self) -> &str {
         &self.user
     }

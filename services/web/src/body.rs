@@ -10,7 +10,6 @@ use super::options::Options;
 /// The longest pause of a body, however fast it was before.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// An incomplete body.
 #[derive(Debug)]
 pub struct RequestBody {
     framing: Framing,
@@ -32,9 +31,7 @@ enum Framing {
 /// Why a body is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyError {
-    /// Its end is uncertain.
     Bad(Bad),
-    /// It is longer than the limit.
     TooLong,
 }
 
@@ -98,7 +95,6 @@ impl RequestBody {
         self.kept.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// The kept bytes.
     pub fn into_kept(self) -> Vec<u8> {
         self.kept.unwrap_or_default()
     }

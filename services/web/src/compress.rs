@@ -29,7 +29,6 @@ const ENTRY: usize = 256;
 /// One form of one file, as it was at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The site.
     pub site: u16,
     /// The path beneath the root.
     pub path: Vec<u8>,
@@ -59,7 +58,6 @@ struct Halves {
 }
 
 impl Cache {
-    /// An empty cache of at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Cache {
         Cache { halves: Mutex::default(), half_max: bytes_max / 2 }
     }

@@ -17,7 +17,6 @@ use wire::http::{Head, Status};
 use super::dispatch::{Action, Content, MS_MAX};
 use super::mime;
 
-/// The most rows of `/dynamic`.
 const ROWS_MAX: u64 = 10_000;
 /// The default number of rows of `/dynamic`.
 const ROWS: u64 = 100;
@@ -25,7 +24,6 @@ const ROWS: u64 = 100;
 /// A route: from a request's head and query to the action.
 pub type Route = fn(&Head<'_>, &str) -> Action;
 
-/// The route of a path.
 pub fn route(path: &[u8]) -> Option<Route> {
     Some(match std::str::from_utf8(path).ok()? {
         "/" => |head, _| match head.method {
@@ -54,7 +52,6 @@ fn timed(query: &str, act: fn(Duration) -> Action) -> Action {
     wanted.filter(|ms| *ms <= MS_MAX).map_or(refused, |ms| act(Duration::from_millis(ms)))
 }
 
-/// The value of a query parameter.
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().find(|(found, _)| *found == name).map(|(_, value)| value)

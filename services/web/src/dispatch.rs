@@ -23,7 +23,6 @@ pub const MS_MAX: u64 = 10_000;
 /// Known methods: those that we do not allow get 405, unknown ones 501.
 const METHODS: &[&str] =
     &["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
-/// The methods allowed for a file.
 const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
 /// The methods allowed for a demonstration route.
 const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
@@ -31,7 +30,6 @@ const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
 /// The action for a request, and the context of its reply.
 #[derive(Debug)]
 pub struct Dispatch {
-    /// The action.
     pub act: Action,
     /// The facts of the request that the reply needs.
     pub context: ReplyContext,
@@ -40,7 +38,6 @@ pub struct Dispatch {
 /// The facts of a request that its reply needs.
 #[derive(Debug)]
 pub struct ReplyContext {
-    /// The form of the reply.
     pub mode: ReplyMode,
     /// The request line for the access log, if there is a log.
     pub request_line: Option<RequestLine>,
@@ -49,7 +46,6 @@ pub struct ReplyContext {
 /// How the request shapes the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplyMode {
-    /// The version of the request.
     pub version: Version,
     /// The body is left out, although its length is announced.
     pub head_only: bool,
@@ -59,22 +55,17 @@ pub struct ReplyMode {
     pub chosen: Chosen,
 }
 
-/// The action for a request.
 #[derive(Debug)]
 pub enum Action {
     /// Reply with this content of this media type.
     Say(&'static str, Content),
     /// Send the body back.
     Echo,
-    /// Compute for this long.
     Compute(Duration),
-    /// Sleep for this long.
     Sleep(Duration),
-    /// Serve a file.
     File(Box<FileRequest>),
     /// List the allowed methods, and to a preflight the fields that its request may have.
     Options(&'static str, Option<String>),
-    /// Redirect to this place.
     Redirect(Status, String),
     /// Serve what is asked for once the password is right.
     Guarded(Box<Attempt>),
@@ -90,12 +81,10 @@ pub enum Action {
     Dismiss(Status, &'static str),
 }
 
-/// The content of a reply.
 #[derive(Debug)]
 pub enum Content {
     /// The same for every request.
     Fixed(&'static str),
-    /// Built for this request.
     Made(Vec<u8>),
 }
 
@@ -120,7 +109,6 @@ impl Action {
 }
 
 impl Content {
-    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Content::Fixed(text) => text.as_bytes(),
@@ -132,21 +120,16 @@ impl Content {
 /// A requested file and the conditions of the request. Field values are as received.
 #[derive(Debug, Default)]
 pub struct FileRequest {
-    /// The site.
     pub site: u16,
     /// The decoded path, beginning with `/`.
     pub path: Vec<u8>,
     /// The query, for redirections.
     pub query: String,
-    /// `If-Match`.
     pub if_match: Option<Vec<u8>>,
     /// `If-None-Match`.
     pub if_none_match: Option<Vec<u8>>,
-    /// `If-Modified-Since`.
     pub if_modified: Option<Vec<u8>>,
-    /// `If-Unmodified-Since`.
     pub if_unmodified: Option<Vec<u8>>,
-    /// `If-Range`.
     pub if_range: Option<Vec<u8>>,
     /// `Range`, if the method is GET.
     pub range: Option<Vec<u8>>,
@@ -156,7 +139,6 @@ pub struct FileRequest {
     pub json: bool,
 }
 
-/// The dispatch of a request.
 pub fn dispatch(
     options: &Options,
     head: &Head<'_>,

@@ -29,13 +29,11 @@ use super::{listing, mime};
 /// Codings of precompressed files, in the order of [`FileRequest::likes`], with their extension. If
 /// the weights are equal the first wins, because it is usually shorter.
 pub const CODINGS: [(&str, &str); 3] = [("br", ".br"), ("zstd", ".zst"), ("gzip", ".gz")];
-/// The index file of a folder.
 const INDEX: &[u8] = b"index.html";
 
 /// The object that a path names.
 #[derive(Debug)]
 pub enum Target<F> {
-    /// A file and its form.
     File(F, Form),
     /// A folder whose path lacks the final slash.
     Folder,
@@ -64,9 +62,7 @@ pub struct Form {
 
 /// The files of a server as it serves them.
 pub struct SiteFiles<'a, B> {
-    /// The files.
     pub platform: &'a B,
-    /// The options.
     pub options: &'a Options,
     /// Files compressed on the fly, if the server compresses.
     pub cache: Option<&'a Cache>,
@@ -255,12 +251,9 @@ fn packed<F>(
     Some(Target::File(file, form(meta, None)))
 }
 
-/// One piece of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// These bytes.
     Text(Vec<u8>),
-    /// These bytes of the file.
     Bytes(Range<u64>),
     /// The bytes of a compressed file from this offset on.
     Packed(Arc<[u8]>, usize),
@@ -277,19 +270,15 @@ impl Piece {
     }
 }
 
-/// The name and the value of a field.
 type Field = (&'static str, Cow<'static, str>);
 
 /// A reply about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The status.
     pub status: Status,
-    /// The fields.
     pub fields: Vec<Field>,
     /// The body; empty for a status without one.
     pub pieces: VecDeque<Piece>,
-    /// The length of the body.
     pub len: u64,
 }
 

@@ -12,7 +12,6 @@ use seam::{Dead, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The number of rings.
 const RINGS: usize = 8;
 /// Bytes of each ring: at 100 bytes per line, 10,000 requests between two drains.
 pub const RING_LEN: usize = 1 << 20;

@@ -17,7 +17,6 @@
 //!   journal     access-log lines in memory that all workers share
 //!   record      a request as an access-log line
 //!   mime        media types by file name extension
-//!   fuzz        conversations whole and in pieces, which must get the same replies
 //! ```
 //!
 //! [`wire::http`] parses requests strictly: an ambiguous request is answered once, with a status of

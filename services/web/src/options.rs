@@ -121,12 +121,10 @@ impl Options {
         self.wall_ns(now) / 1_000_000_000
     }
 
-    /// The rules of a site.
     pub(super) fn rules_of(&self, site: u16) -> &Rules {
         usize::from(site).checked_sub(1).map_or(&self.rules, |at| &self.other_rules[at])
     }
 
-    /// The index of the guard of a path, if it has one.
     pub(super) fn guard_of(&self, path: &[u8]) -> Option<usize> {
         if self.guards.is_empty() || path.starts_with(CHALLENGES) {
             return None;
@@ -137,7 +135,6 @@ impl Options {
         self.guards.iter().position(|guard| path.starts_with(guard.prefix().as_bytes()))
     }
 
-    /// The error page of a status, if there is one.
     pub(super) fn error_page(&self, status: Status) -> Option<&ErrorPage> {
         self.error_pages.iter().find(|page| page.code == status.0)
     }

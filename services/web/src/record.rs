@@ -25,14 +25,11 @@ pub struct Format {
     fields: Arc<[String]>,
 }
 
-/// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// This text.
     Text(String),
     /// What `%` and this letter name.
     Fact(u8),
-    /// The field of the request with this index.
     Field(usize),
 }
 
@@ -40,7 +37,6 @@ enum Part {
 const FACTS: &str = "%% %h %a %l %u %t %r %m %U %q %H %s %b %B %D %T %v";
 /// The common log format. It shows no body as 0 bytes (`%B`).
 const COMMON: &str = "%h %l %u %t \"%r\" %s %B";
-/// The rest of the combined one.
 const COMBINED: &str = " \"%{Referer}i\" \"%{User-Agent}i\"";
 
 impl Default for Format {
@@ -73,7 +69,6 @@ impl FromStr for Format {
     }
 }
 
-/// The parts of a pattern, and the fields that it shows.
 fn parts(pattern: &str) -> Result<(Vec<Part>, Vec<String>), String> {
     let (mut parts, mut fields) = (Vec::new(), Vec::new());
     let mut rest = pattern;
@@ -124,7 +119,6 @@ pub struct RequestLine {
 const RAW_MAX: usize = 256;
 
 impl RequestLine {
-    /// The line of an understood head.
     pub fn read(format: Option<&Format>, at: Instant, head: &Head<'_>) -> RequestLine {
         let version = if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" };
         let text = format!("{} {} {version}", head.method, head.target);
@@ -152,20 +146,17 @@ impl RequestLine {
     }
 }
 
-/// The end of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
     /// The time since the server's start.
     pub at: Instant,
     /// The time since 1970.
     pub wall_ns: u64,
-    /// The status.
     pub status: u16,
     /// The bytes of the body that were sent.
     pub bytes: u64,
 }
 
-/// Appends the line of one request.
 pub fn put(format: &Format, peer: Peer, line: &RequestLine, end: End, out: &mut Vec<u8>) {
     let peer = line.client.map_or(peer, |client| Peer::Net((client, 0).into()));
     match &format.parts {
@@ -212,7 +203,6 @@ fn put_fact(letter: u8, peer: Peer, line: &RequestLine, end: End, out: &mut Vec<
     }
 }
 
-/// Appends a line of JSON.
 fn put_object(peer: Peer, line: &RequestLine, end: End, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"time\":\"");
     put_iso_time(end.wall_ns, out);

@@ -9,7 +9,6 @@ use super::options::Options;
 
 /// The most fields of a reply, `Date` and `Server` included.
 const FIELDS_MAX: usize = 12;
-/// The `Server` field.
 const SERVER: (&str, &str) = ("Server", "roundhouse");
 
 /// The formatted date, cached for its second.
@@ -20,12 +19,10 @@ pub struct DateCache {
 }
 
 impl DateCache {
-    /// An empty cache.
     pub fn new() -> DateCache {
         DateCache { second: u64::MAX, text: [b' '; DATE_LEN] }
     }
 
-    /// The date at `now`.
     fn at(&mut self, options: &Options, now: Instant) -> &str {
         let second = options.second(now);
         if second != self.second {
@@ -46,7 +43,6 @@ pub struct Responder<'a> {
 /// The result of a reply, for the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
-    /// The status.
     pub code: u16,
     /// Bytes of the body, sent or about to be.
     pub bytes: u64,

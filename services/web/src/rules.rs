@@ -39,7 +39,6 @@ const EXPOSED: &str = "*, Accept-Ranges, Content-Encoding, Content-Range, Date, 
 /// The rules that apply to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// The site whose rules these are.
     pub site: u16,
     fields: u64,
     origin: Option<u16>,
@@ -72,7 +71,6 @@ pub struct Redirect {
     status: Status,
     from: String,
     to: String,
-    /// `from` is a prefix.
     is_prefix: bool,
     /// The rest of the path after the prefix is appended to `to`.
     keeps_rest: bool,
@@ -98,12 +96,10 @@ impl Rules {
         chosen
     }
 
-    /// Whether no rule adds a field.
     pub(super) fn adds_nothing(&self) -> bool {
         self.fields.is_empty() && self.origins.is_empty()
     }
 
-    /// The fields to add to a reply.
     pub(super) fn fields_of(&self, chosen: Chosen) -> impl Iterator<Item = (&str, &str)> {
         let is_chosen = move |(at, _): &(usize, &FieldRule)| chosen.fields >> at & 1 == 1;
         let own = self.fields.iter().enumerate().filter(is_chosen);
@@ -128,7 +124,6 @@ impl Rules {
         self.lifetimes.iter().find(is_it).map(|rule| rule.value.as_str())
     }
 
-    /// The redirection of a path, and the target.
     pub(super) fn redirect(&self, path: &[u8], query: &str) -> Option<(Status, String)> {
         self.redirects.iter().find_map(|it| Some((it.status, it.target(path, query)?)))
     }

@@ -107,17 +107,12 @@ enum Back<F> {
 
 /// The next step after an action.
 pub(super) enum Next<F> {
-    /// The next request.
     Request,
-    /// Close the connection.
     Close,
-    /// Run a job.
     Job(Job<F>),
-    /// Wait for room in the output.
     Room,
 }
 
-/// The context of a call.
 pub(super) type At<'a> = Cx<'a, Journal>;
 
 impl<B: Platform> Web<B> {
@@ -133,7 +128,6 @@ impl<B: Platform> Web<B> {
         Web { options, platform, others, cache }
     }
 
-    /// The platform of a site.
     pub(super) fn platform_of(&self, site: u16) -> &B {
         usize::from(site).checked_sub(1).map_or(&self.platform, |at| &self.others[at])
     }
@@ -244,7 +238,6 @@ impl<B: Platform> Web<B> {
         used
     }
 
-    /// A head is complete.
     fn begin(
         &self,
         cx: &At<'_>,
@@ -422,7 +415,6 @@ impl<B: Platform> Web<B> {
         Responder { options: &self.options, clock: &mut session.clock, now: cx.now, mode }
     }
 
-    /// The step for `after`.
     pub(super) fn step(
         &self,
         session: &Session<B::File>,
@@ -443,7 +435,6 @@ impl<B: Platform> Web<B> {
         Step { used, then, wake }
     }
 
-    /// A job has finished.
     fn back(
         &self,
         cx: &At<'_>,
@@ -482,7 +473,6 @@ fn is_head(input: &[u8]) -> bool {
     input.trim_ascii_start().starts_with(b"HEAD ")
 }
 
-/// Starts a job.
 pub(super) fn away<F>(session: &mut Session<F>, job: Job<F>, context: ReplyContext) -> Next<F> {
     session.stage = Stage::Away(Box::new(context));
     Next::Job(job)

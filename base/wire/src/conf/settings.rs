@@ -98,7 +98,6 @@ pub fn span(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("expected a time such as 300ms, 1.5s, 2m, found `{text}`"))
 }
 
-/// Whether a name may contain `c`.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
@@ -124,7 +123,6 @@ impl<'a> Reader<'a> {
         ))
     }
 
-    /// Takes the first `len` bytes.
     fn take(&mut self, len: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(len);
         for c in taken.chars() {
@@ -159,16 +157,16 @@ impl<'a> Reader<'a> {
             )));
         }
         if len > NAME_MAX {
-            let why =
-                format!("expected a name of at most {NAME_MAX} characters, found {len}; shorten it");
+            let why = format!(
+                "expected a name of at most {NAME_MAX} characters, found {len}; shorten it"
+            );
             return Err(Fault { line, column, why });
         }
         self.between(is_blank)?;
         if !self.rest.starts_with('=') {
             let name = shown(name);
-            return Err(self.bad(format!(
-                "expected `=` after `{name}`, found none; write `{name} = value`"
-            )));
+            return Err(self
+                .bad(format!("expected `=` after `{name}`, found none; write `{name} = value`")));
         }
         self.take(1);
         self.between(is_blank)?;
@@ -176,8 +174,8 @@ impl<'a> Reader<'a> {
         if self.line != line || self.rest.is_empty() || self.rest.starts_with('\n') {
             let name = shown(name);
             return Err(self.bad(format!(
-                "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` for \
-                 an empty one"
+                "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` \
+                 for an empty one"
             )));
         }
         let value_column = self.column;

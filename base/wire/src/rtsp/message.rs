@@ -16,7 +16,6 @@ pub const HEAD_MAX: usize = 8 * 1024;
 const BODY_MAX: usize = 64 * 1024;
 /// The longest interleaved packet, in bytes: its length field has 16 bits.
 pub const DATA_MAX: usize = 0xffff;
-/// The most header fields.
 const FIELDS_MAX: usize = 64;
 
 /// One item, borrowed from the stream.
@@ -221,7 +220,6 @@ fn body_len(fields: &[(&str, &str)]) -> Result<usize, Bad> {
 mod tests {
     use super::*;
 
-    /// The items of `bytes` as text.
     fn items(bytes: &[u8]) -> (Vec<String>, usize, Option<Bad>) {
         let (mut told, mut at) = (Vec::new(), 0);
         loop {

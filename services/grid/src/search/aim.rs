@@ -26,7 +26,6 @@ pub(crate) fn bend<R: Rule>(from: Cell, to: Cell) -> Cell {
     from.moved((dx.signum(), dy.signum()), diagonal as u32)
 }
 
-/// One goal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct One {
     pub(crate) cell: Cell,

@@ -123,7 +123,6 @@ impl Story {
     }
 }
 
-/// Plays the story of `seed`.
 fn play(seed: u64, flaw: Flaw, lie: Lie) -> Result<(), String> {
     let mut story = Story::new(seed, flaw, lie);
     for _ in 0..4 {
@@ -219,7 +218,6 @@ fn folding_keeps_the_state_and_drops_segments() {
     assert_eq!(some.lefts[&1], 901);
 }
 
-/// The checks object to this flaw.
 fn check_flaw(flaw: Flaw, lie: Lie, objection: &str) {
     let found = (0..300).find_map(|seed| play(seed, flaw, lie).err());
     let found = found.unwrap_or_else(|| panic!("{flaw:?} and {lie:?} passed unnoticed"));

@@ -14,9 +14,7 @@ const SECTOR: usize = 512;
 /// A fault, and its operation, counted from [`SimDisk::expect`].
 #[derive(Clone, Copy, Debug)]
 pub enum Trouble {
-    /// Nothing.
     Never,
-    /// The power fails.
     Cut(usize),
     /// One operation fails; a failed sync loses pages and marks them clean.
     Error(usize),
@@ -25,7 +23,6 @@ pub enum Trouble {
 /// A disk that is not what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// It is honest.
     None,
     /// Every third sync of a file does nothing.
     DroppedSync,

@@ -4,13 +4,11 @@ use ::web::{CHANGED_NS, Journal, MemoryFiles, Options, Web};
 use memory::Region;
 use seam::{Instant, WallClock};
 
-/// One connection.
 pub type Talk<'a> = sim::Talk<'a, Web<MemoryFiles>>;
 
 /// The time of every test: 100 s after the files were changed.
 pub const NOW_NS: u64 = CHANGED_NS + 100_000_000_000;
 
-/// A private journal.
 pub fn journal() -> Region<Journal> {
     Region::<Journal>::alone(&[])
 }
