@@ -8,9 +8,8 @@ use ::load::drive::Settings;
 use ::load::run::{Window, Workload};
 use ::load::script::StockOptions;
 use ::load::work::Think;
-use ::load::{Mix, Model, Plan, Target, Usage};
+use ::load::{Mix, Model, Plan, Target};
 use anyhow::{Context, Result, anyhow};
-use engines::Refused;
 use wire::conf::span;
 use wire::receipt::Receipt;
 
@@ -45,7 +44,6 @@ pub struct Args {
     save: Option<PathBuf>,
 }
 
-/// Places or reads orders, and proves them.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let placed = match &args.sources[..] {
         [source] if source.contains("://") => {
@@ -55,11 +53,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             read(path)?
         }
         files if args.orders.is_some() || args.save.is_some() => {
-            let why = format!(
+            return Err(tools::usage(format_args!(
                 "expected stock://HOST:PORT for --orders and --save, found {}: leave them out",
                 files.join(" ")
-            );
-            return Err(Refused(why).into());
+            )));
         }
         files => {
             let lists = files.iter().map(|file| read(Path::new(file)));
@@ -85,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 impl Args {
     /// Places orders with `roundhouse load`, which writes their receipts to `file`.
     fn place(&self, source: &str, file: &Path) -> Result<()> {
-        let target = source.parse::<Target>().map_err(|Usage(why)| Refused(why))?;
+        let target = source.parse::<Target>().map_err(tools::usage)?;
         let options = StockOptions {
             mix: Mix { show: 0, buy: 1, sell: 1 },
             seed: u64::from(std::process::id()),

@@ -14,20 +14,17 @@ use lab::service::Service;
 use language::{eprintln, info, tr};
 use load::Slo;
 use meter::machine::{LISTENS, tcp_sockets};
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tools::race::{book, room};
+use tools::{INTERRUPTED, MISSED, UNKNOWN, usage, write};
 use wire::conf::span;
 
 /// The limit of a whole check-up, and of a quick one.
 const LIMITS: [Duration; 2] = [Duration::from_secs(175), Duration::from_secs(57)];
-/// Exit codes: a condition without a result, and one that is met.
-const UNKNOWN: u8 = 98;
-const MISSED: u8 = 99;
 
 /// The arguments of `checkup`.
 #[derive(clap::Args)]
@@ -92,13 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         print!("{}", Checkup::json_schema()?);
         return Ok(ExitCode::SUCCESS);
     }
-    let (subject, old) = match prepared(args) {
-        Ok(prepared) => prepared,
-        Err(why) => {
-            eprintln!("roundhouse checkup: {why:#}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let (subject, old) = prepared(args).map_err(usage)?;
     let stop = tools::interrupt::watch()?;
     let room = room("roundhouse-checkup")?;
     let options = CheckupOptions {
@@ -120,7 +111,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let checked = checked.map_err(|why| anyhow!(why))?;
     conclude(args, &checked, old.as_ref())?;
     Ok(match code(args, &checked) {
-        _ if stop.load(Ordering::Relaxed) => ExitCode::from(crate::race::INTERRUPTED),
+        _ if stop.load(Ordering::Relaxed) => ExitCode::from(INTERRUPTED),
         _ if checked.rows.iter().all(|row| row.judgement == Judgement::NotTried) => {
             ExitCode::FAILURE
         }
@@ -220,9 +211,9 @@ fn repeat(args: &Args) -> Vec<String> {
 }
 
 fn conclude(args: &Args, checked: &Checkup, old: Option<&Checkup>) -> Result<()> {
-    write(&args.page, &pages::checkup::page(checked, old)?)?;
+    write(&args.page, pages::checkup::page(checked, old)?)?;
     if let Some(file) = &args.junit {
-        write(file, &pages::checkup::junit(checked))?;
+        write(file, pages::checkup::junit(checked))?;
     }
     match args.json {
         true => println!("{}", serde_json::to_string_pretty(checked)?),
@@ -230,10 +221,6 @@ fn conclude(args: &Args, checked: &Checkup, old: Option<&Checkup>) -> Result<()>
     }
     info!("{:.0} s; the page is {}", checked.seconds, args.page.display());
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The exit code by `--fail-if`.

@@ -24,14 +24,12 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
-/// Prints the completions of a shell.
 pub fn run(args: &Args, grammar: Command) -> Result<ExitCode> {
     let script = script(args.shell, grammar);
     std::io::stdout().write_all(&script).context("cannot print the completions")?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the man pages.
 pub fn write_pages(args: &ManArgs, grammar: Command) -> Result<ExitCode> {
     clap_mangen::generate_to(grammar.disable_help_subcommand(true), &args.dir)
         .with_context(|| format!("cannot write man pages to {}", args.dir.display()))?;

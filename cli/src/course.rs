@@ -57,7 +57,6 @@ impl Command {
         matches!(self, Command::Stockserver(_))
     }
 
-    /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Command::Stockserver(args) => stockserver::run(*args),

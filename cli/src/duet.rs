@@ -3,7 +3,7 @@
 mod show;
 
 use crate::far::Machines;
-use crate::race::{self, INTERRUPTED};
+use crate::race;
 use anyhow::{Context, Result, anyhow};
 use lab::duet::{DuetTable, Findings, Row};
 use lab::far::Far;
@@ -17,12 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tools::interrupt::watch;
 use tools::race::room;
+use tools::{INTERRUPTED, MISSED, usage, write};
 use wire::conf::span;
 
 /// Fresh starts, and windows on each server at the most, that show that a plan works.
 const QUICK: (u32, u32) = (2, 5);
-/// Exit code if a goal is missed.
-const MISSED: u8 = 99;
 
 /// The arguments of `duet`.
 #[derive(clap::Args)]
@@ -74,13 +73,7 @@ pub struct Args {
 /// Ctrl-C, 99 if a plan's goal is missed beyond doubt.
 pub fn run(args: Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let table = match prepared(&args, &exe) {
-        Ok(table) => table,
-        Err(why) => {
-            eprintln!("roundhouse duet: {why:#}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let table = prepared(&args, &exe).map_err(usage)?;
     let findings =
         Findings { label: args.label.clone(), ..played(&table, &exe, args.machines.far()?)? };
     if args.json {
@@ -92,7 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("WRONG: {text}");
     }
     if let Some(folder) = &args.out {
-        write(&findings, folder, &args.plan.file_stem().unwrap_or_default().to_string_lossy())?;
+        keep(&findings, folder, &args.plan.file_stem().unwrap_or_default().to_string_lossy())?;
     }
     if findings.interrupted && findings.broken.is_empty() {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -163,12 +156,12 @@ fn heard(row: &Row, trials: &[Trial]) {
     }
 }
 
-fn write(findings: &Findings, folder: &Path, name: &str) -> Result<()> {
+fn keep(findings: &Findings, folder: &Path, name: &str) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let json = serde_json::to_string(findings)? + "\n";
     for (ending, text) in [("md", show::markdown(findings)), ("json", json)] {
         let path = folder.join(name).with_extension(ending);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write(&path, text)?;
         info!("wrote {}", path.display());
     }
     Ok(())

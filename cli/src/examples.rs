@@ -5,7 +5,6 @@ use clap::Command;
 /// Lines with the words of a command, each followed by indented lines with examples.
 const TEXT: &str = include_str!("examples.txt");
 
-/// The grammar with the examples.
 pub fn with_examples(grammar: Command) -> Command {
     below(grammar, "")
 }

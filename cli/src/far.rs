@@ -61,7 +61,6 @@ impl FromStr for SshHost {
     }
 }
 
-/// Works on one task of a laboratory.
 pub fn run() -> Result<ExitCode> {
     lab::far::serve(&std::env::current_exe()?)
 }
@@ -79,9 +78,6 @@ impl Machines {
 
     /// The generator on another machine, if there is one; the floor between the two is measured
     /// and shown.
-    ///
-    /// # Errors
-    /// The machine cannot be reached, or cannot reach this one.
     pub fn far(&self) -> Result<Option<Arc<Far>>> {
         let room = room("roundhouse-far")?;
         if self.veth {

@@ -13,11 +13,10 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use grade::{Grade, GradeOptions, GradedTrial, Weights, read_trials, summary};
-use language::{eprintln, info};
+use language::info;
 use sys::signal::Signal;
+use tools::{MISSED, usage, write};
 
-/// Exit code if a server has fewer points than `--fail-under`.
-const MISSED: u8 = 99;
 /// The variable with the server of a class that a process tries.
 const ONE: &str = "ROUNDHOUSE_GRADE_ONE";
 
@@ -55,7 +54,6 @@ pub struct Args {
     reports: Option<PathBuf>,
 }
 
-/// Tries the servers.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut options = args.options.clone();
     let text = match args.weights.as_ref().or(options.trials.as_ref()) {
@@ -66,16 +64,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(_) => read_trials(&text, &args.only).map(|given| options.given = given),
         None => Weights::read(&text, &args.only).map(|weights| options.weights = weights),
     };
-    if let Err(usage) = read {
-        eprintln!("roundhouse grade: {usage}");
-        return Ok(ExitCode::from(2));
-    }
+    read.map_err(usage)?;
     let one = std::env::var_os(ONE).map(PathBuf::from);
     let has_files = args.resume.is_some() || args.reports.is_some();
     let is_class = one.is_none() && (has_files || args.servers.len() > 1);
     if is_class && args.autolab {
-        eprintln!("roundhouse grade: expected one server with --autolab; leave it out for a class");
-        return Ok(ExitCode::from(2));
+        return Err(usage("expected one server with --autolab; leave it out for a class"));
     }
     let grades = if is_class { class(args, &options)? } else { vec![single(args, one, options)?] };
     if grades.iter().all(|grade| !grade.obstacle.is_empty()) {
@@ -134,8 +128,7 @@ fn class(args: &Args, options: &GradeOptions) -> Result<Vec<Grade>> {
                 append(path, &line).with_context(|| path.display().to_string())?;
             }
             if let Some(folder) = &args.reports {
-                let path = folder.join(report_name(server));
-                fs::write(&path, grade.text()).with_context(|| path.display().to_string())?;
+                write(&folder.join(report_name(server)), grade.text())?;
             }
             all.push(grade);
         }
@@ -147,11 +140,10 @@ fn class(args: &Args, options: &GradeOptions) -> Result<Vec<Grade>> {
     })?;
     let grades = all.into_inner().expect("no panic in there");
     if let Some(folder) = &args.reports {
-        let path = folder.join("points.csv");
         let names = options.names();
         let lines = grades.iter().map(|grade| grade.csv(&names)).collect::<String>();
         let table = format!("server,points,of,obstacle,{}\n{lines}", names.join(","));
-        fs::write(&path, table).with_context(|| path.display().to_string())?;
+        write(&folder.join("points.csv"), table)?;
     }
     println!("{}", summary(&grades));
     Ok(grades)

@@ -134,11 +134,13 @@ fn each_translation_is_of_a_text_that_exists() {
         let parsed = ["digit found", "parse integer", "too large to fit", "is not in", "(os error"];
         starts.iter().any(|it| id.starts_with(it)) || parsed.iter().any(|it| id.contains(it))
     };
+    // Ten times as fast as the search of the standard library.
+    let find_text = |text: &str| memchr::memmem::find(sources.as_bytes(), text.as_bytes());
     // Texts are put together at run time, so a piece may be made of a few that stand apart.
     let runs = |piece: &str| {
         let (mut words, mut count) = (piece, 0);
         while !words.is_empty() {
-            let has = |end: &usize| sources.contains(&words[..*end]);
+            let has = |end: &usize| find_text(&words[..*end]).is_some();
             let ends = words.match_indices(' ').map(|it| it.0).take_while(has);
             // Most pieces stand as a whole in one place, which one search finds.
             let Some(end) = Some(words.len()).filter(has).or_else(|| ends.last()) else {

@@ -20,7 +20,7 @@ use ::load::search::{self, Capacity};
 use ::load::snapshot::Board;
 use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
-use language::{debug, eprintln, info, println};
+use language::{debug, info, println};
 use serde::Serialize;
 use stats::Objective;
 use std::fmt::Display;
@@ -31,11 +31,7 @@ use std::sync::Arc;
 use tools::interrupt::watch;
 use tools::progress::{Live, Manner, Wishes};
 use tools::scrape::{Otlp, Scrape};
-
-/// The measurement is invalid.
-const INVALID: u8 = 98;
-/// The objective was missed.
-const MISSED: u8 = 99;
+use tools::{MISSED, UNKNOWN, play, usage};
 
 /// Loads one server or several in turn, or searches for the capacity.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -46,13 +42,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(file) = &args.flow.write_flow {
         return flow::write(&args, file);
     }
-    match media::listener(&args) {
-        Ok(None) => {}
-        Ok(Some(listener)) => return media::run(&listener),
-        Err(usage) => {
-            eprintln!("roundhouse load: {usage}");
-            return Ok(ExitCode::from(2));
-        }
+    if let Some(listener) = media::listener(&args).map_err(usage)? {
+        return play::run(&listener);
     }
     for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
         info!("{hint}");
@@ -63,10 +54,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         (None, _) => one(&args),
     };
     match outcome {
-        Err(Failure::Usage(usage)) => {
-            eprintln!("roundhouse load: {usage}");
-            Ok(ExitCode::from(2))
-        }
+        Err(Failure::Usage(why)) => Err(usage(why)),
         other => other.context("load")?,
     }
 }
@@ -114,7 +102,6 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     Ok(printed.map(|()| code(&report)))
 }
 
-/// Listens for scrapes.
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     Scrape::listen(address).map_err(|error| {
         Failure::Usage(Usage(format!("--prometheus: cannot listen at {address}: {error}")))
@@ -136,7 +123,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
         true => ExitCode::SUCCESS,
         // No rate passed although the generator kept up.
         false if found.limit.is_none() && capacity_rps == 0.0 => ExitCode::from(MISSED),
-        false => ExitCode::from(INVALID),
+        false => ExitCode::from(UNKNOWN),
     };
     Ok(print(args.output.json, &found).map(|()| code))
 }
@@ -150,13 +137,12 @@ fn print<T: Serialize + Display>(json: bool, report: &T) -> Result<()> {
     Ok(())
 }
 
-/// The exit code of a report.
 fn code(report: &Report) -> ExitCode {
     let answered = report.check.ok && report.errors.is_empty() && report.requests_total > 0;
     if !answered {
         ExitCode::FAILURE
     } else if report.health.verdict == Verdict::Invalid {
-        ExitCode::from(INVALID)
+        ExitCode::from(UNKNOWN)
     } else if !report.meets_slo() {
         ExitCode::from(MISSED)
     } else if !report.is_right() {

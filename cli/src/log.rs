@@ -44,7 +44,6 @@ pub struct ListArgs {
     from: u64,
 }
 
-/// Reads the log.
 pub fn run(command: &Command) -> Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     match command {

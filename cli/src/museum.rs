@@ -5,14 +5,13 @@
 //! table and the Markdown are made from that record, so a kept visit can be shown again. A flag
 //! that changes nothing in an exhibit is refused, except on a tour of all of them.
 
-mod progress;
+pub mod progress;
 mod verify;
 
 use crate::far::Machines;
-use crate::race::INTERRUPTED;
 use anyhow::{Context, Result};
 use document::Document;
-use language::{eprintln, info, tr};
+use language::{info, tr};
 use museum::{EXHIBITS, Exhibit, Kept, Scale, Settings};
 use pages::terminal::ruled;
 use progress::Progress;
@@ -23,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tools::interrupt::watch;
 use tools::race::room;
+use tools::{INTERRUPTED, usage, write};
 
 /// The arguments of `museum`.
 #[derive(clap::Args)]
@@ -90,20 +90,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         list(&settings, args.json);
         return Ok(ExitCode::SUCCESS);
     }
-    let chosen = match chosen(&args.exhibits) {
-        Ok(chosen) => chosen,
-        Err(unknown) => {
-            eprintln!("roundhouse museum: {unknown}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let chosen = chosen(&args.exhibits).map_err(usage)?;
     let settings = Settings { far: args.machines.far()?, ..settings };
     // A tour gives each flag to the exhibits that know it.
     let is_tour = args.exhibits.iter().any(|name| name == "all");
     if let Some(refusal) = chosen.iter().filter(|_| !is_tour).find_map(|it| refused(it, &settings))
     {
-        eprintln!("roundhouse museum: {refusal}");
-        return Ok(ExitCode::from(2));
+        return Err(usage(refusal));
     }
     let stop = watch()?;
     let folder = chosen.len() > 1;
@@ -126,8 +119,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let command = kept.command.clone() + &args.machines.words();
         show(&kept.shown()?, &command, &page, args.json.then_some(&record))?;
         if let Some(path) = md {
-            std::fs::write(&path, pages::export::exhibit(&record, &command)?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            write(&path, pages::export::exhibit(&record, &command)?)?;
         }
         info!(
             "{:.0} s; the page is {}, the raw data {}",
@@ -184,8 +176,7 @@ fn show(document: &Document, command: &str, path: &Path, json: Option<&Document>
     if document.interrupted {
         info!("stopped; these are the results so far");
     }
-    std::fs::write(path, pages::exhibit(document, command)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    write(path, pages::exhibit(document, command)?)?;
     match json {
         Some(record) => println!("{}", serde_json::to_string(record)?),
         None => print!("{}", pages::terminal::exhibit(document)),
@@ -258,7 +249,6 @@ fn list(settings: &Settings, json: bool) {
     }
 }
 
-/// The exhibits and their durations.
 fn listed(settings: &Settings) -> String {
     let mut table = ruled();
     table.set_header(["exhibit", "shows that", "takes about"].map(tr));

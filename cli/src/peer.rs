@@ -49,7 +49,6 @@ pub struct Args {
     burn: u64,
 }
 
-/// Serves until TERM or INT comes.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let at = SocketAddr::new(args.host, args.port);
     let burn = Duration::from_nanos(args.burn);

@@ -18,7 +18,6 @@ pub mod report;
 
 use crate::far::Machines;
 use anyhow::{Context, Result};
-use engines::Refused;
 use lab::command::Named;
 use lab::condition::Condition;
 use lab::live::Live;
@@ -27,7 +26,7 @@ use lab::plan::{Arm, Plan};
 use lab::race::{Outcome, RaceEvent};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
-use language::{eprintln, info};
+use language::info;
 use preflight::Preflight;
 use stats::words;
 use std::collections::BTreeSet;
@@ -38,6 +37,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tools::interrupt::watch;
 use tools::race::{Lines, Screen, room};
+use tools::{INTERRUPTED, usage};
 use wire::conf::span;
 
 /// The arguments of `race`.
@@ -120,9 +120,6 @@ pub struct Conduct {
     machines: Machines,
 }
 
-/// Exit code after Ctrl-C, as shells give it: 128 and the number of SIGINT.
-pub const INTERRUPTED: u8 = 130;
-
 /// Servers that the generator may be unable to talk to; then the race ends after their first trial
 /// and gives this advice.
 #[derive(Default)]
@@ -134,10 +131,7 @@ struct Foreign {
 /// Runs the race of the arguments. Exit codes of [`conduct`].
 pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let plan = match plan::plan(args, &exe) {
-        Ok(plan) => plan,
-        Err(why) => return Ok(usage("race", &why)),
-    };
+    let plan = plan::plan(args, &exe).map_err(usage)?;
     let program = exe.display().to_string();
     // An engine that refuses the service is a row, but the baseline must be measured.
     let counts = |arm: &&Arm| args.own.service.is_none() || arm.name == plan.baseline;
@@ -154,18 +148,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// could be measured, 2 if the plan, a condition or a foreign server cannot be used, 130 if the
 /// race was stopped, 99 if a condition is met, 98 if one has no result.
 fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<ExitCode> {
-    if let Err(bad) = plan.check() {
-        return Ok(usage("race", &bad));
-    }
+    plan.check().map_err(usage)?;
     // A condition about a missing arm would never fail.
     let asked =
         Run { manifest: Manifest { plan: plan.clone(), ..Manifest::default() }, ..Run::default() };
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
-        return Ok(usage("race", &anyhow::anyhow!(why)));
+        return Err(usage(why));
     }
-    if let Some(Err(why)) = args.summary.as_deref().map(show::summary_file) {
-        return Ok(usage("race", &why));
-    }
+    args.summary.as_deref().map(show::summary_file).transpose().map_err(usage)?;
     show::warn(plan);
     if args.dry_run {
         show::plan(plan, plan.expected_ms());
@@ -207,11 +197,6 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     })
 }
 
-fn usage(command: &str, why: &anyhow::Error) -> ExitCode {
-    eprintln!("roundhouse {command}: {why:#}");
-    ExitCode::from(2)
-}
-
 /// Runs the plan, or the rest of it.
 fn race(
     args: &Conduct,
@@ -250,7 +235,7 @@ fn race(
         lab::race::explain(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }
     if let Some(why) = preflight.refused {
-        return Err(Refused(why).into());
+        return Err(usage(why));
     }
     drop(screen);
     Ok(outcome)

@@ -4,6 +4,7 @@
 //! command goes on. The choice is `tuned.toml`, with which every server starts; `tune.html` shows
 //! the way to it.
 
+use crate::museum::progress::bar;
 use crate::race::plan;
 use ::tune::account::{self, About};
 use ::tune::{
@@ -11,7 +12,6 @@ use ::tune::{
 };
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
-use indicatif::{ProgressBar, ProgressStyle};
 use lab::draft::TunedLoad;
 use lab::file::ArmSpec;
 use lab::machine::{Host, Placement, date_now};
@@ -21,7 +21,6 @@ use language::{debug, info, println, tr};
 use load::Slo;
 use pages::terminal;
 use stats::objective::{Limit, Objective};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -117,7 +116,7 @@ struct Task {
 /// machine was too busy, 130 if it was stopped.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let room = room("roundhouse-tune")?;
-    let task = task(args, room.path()).map_err(|why| Refused(format!("{why:#}")))?;
+    let task = task(args, room.path()).map_err(tools::usage)?;
     let facts = task.facts();
     if args.dry_run {
         return dry_run(&task, &task.space(args, &facts)?, &facts);
@@ -125,11 +124,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
     let raw = args.out.join("tune.jsonl");
     let record = known(args, &task, &raw)?;
-    let bar = bar();
+    let bar = bar(1_000, "{bar:24} {elapsed} {wide_msg}");
     let mut show = |text: &str, spent: f64| {
         bar.set_position((1_000.0 * spent.min(1.0)) as u64);
         bar.set_message(text.to_string());
-        bar.suspend(|| debug!("{text}"));
+        debug!("{text}");
     };
     let arm = |candidate: &Candidate| task.arm(candidate);
     let default = task.space(args, &facts)?.default;
@@ -171,7 +170,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     about.reasons = reasons(&live, &space, &found, in_flight);
     let fault = live.fault.take();
     drop(live);
-    bar.finish_and_clear();
+    drop(bar);
     fault.iter().for_each(|why| info!("doubt: {why}"));
     concluded(args, &found, &about)
 }
@@ -201,7 +200,7 @@ fn dry_run(task: &Task, space: &Space, facts: &Facts) -> Result<ExitCode> {
 
 fn stopped() -> ExitCode {
     info!("stopped; the same command goes on");
-    ExitCode::from(crate::race::INTERRUPTED)
+    ExitCode::from(tools::INTERRUPTED)
 }
 
 /// Why choice and default differ: the room for requests, and the causes of more CPU time where that
@@ -232,10 +231,7 @@ fn reasons(live: &Machine<'_>, space: &Space, found: &Found, in_flight: f64) -> 
 
 /// Writes the page, and the settings of an answer that counts.
 fn written(args: &Args, found: &Found, about: &About, is_busy: bool) -> Result<()> {
-    let write = |name: &str, text: String| {
-        let path = args.out.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
+    let write = |name: &str, text: String| tools::write(&args.out.join(name), text);
     write("tune.html", pages::account(&account::page(found, about))?)?;
     match args.preset {
         _ if is_busy => Ok(()),
@@ -257,7 +253,7 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
             100.0 * found.noise,
             100.0 * found.disturbed
         );
-        return Ok(ExitCode::from(98));
+        return Ok(ExitCode::from(tools::UNKNOWN));
     }
     if args.json {
         println!("{}", serde_json::to_string(found)?);
@@ -276,7 +272,7 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
         format!("`roundhouse serve SERVICE --config {}` starts it", settings.display())
     };
     info!("the settings are {}: {start}; the page is {}", settings.display(), page.display());
-    Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(99) })
+    Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(tools::MISSED) })
 }
 
 /// Machine, date, program and command.
@@ -297,15 +293,6 @@ fn provenance() -> Result<Vec<(String, String)>> {
         ),
     ];
     Ok(pairs.map(|(name, value)| (name.to_string(), value)).to_vec())
-}
-
-/// A bar over the budget, on a terminal.
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:24} {elapsed} {wide_msg}");
-    ProgressBar::new(1_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn task(args: &Args, room: &Path) -> Result<Task> {

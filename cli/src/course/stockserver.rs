@@ -38,7 +38,6 @@ pub struct Args {
     stock: stock::Args,
 }
 
-/// Serves until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut stock = args.stock;
     stock.server.port = Some(args.port);

@@ -137,7 +137,6 @@ pub fn markdown(findings: &Findings) -> String {
     text
 }
 
-/// A server's value in the unit of its metric.
 fn in_unit(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Throughput => format!("{}/s", words::grouped(value)),

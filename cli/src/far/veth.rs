@@ -38,9 +38,6 @@ impl Drop for Holder {
 }
 
 /// Moves this process into a new network, and reaches a generator in another.
-///
-/// # Errors
-/// Rights or programs are missing.
 pub fn reach(room: &Path) -> Result<Far> {
     sys::netlink::isolate().context(
         "--veth expected the right to make networks (CAP_SYS_ADMIN and CAP_NET_ADMIN), found \
@@ -77,7 +74,6 @@ fn hold() -> Result<Holder> {
     Ok(holder)
 }
 
-/// Joins the two networks.
 fn join(peer: &str) -> Result<()> {
     let script = format!(
         "ip link add {INTERFACE} type veth peer name rhg netns {peer} && \

@@ -395,7 +395,6 @@ pub struct EchoArgs {
 /// The shortest life of a connection.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
 
-/// The interval of `--reconnect`.
 fn reconnect(text: &str) -> Result<Duration, String> {
     let interval = span(text)?;
     match interval < RECONNECT_MIN {

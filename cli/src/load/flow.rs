@@ -1,12 +1,12 @@
 //! Flows: the flags, and how a recording becomes one.
 
 use super::flags::Args;
-use ::load::Usage;
 use ::load::script::flow_of;
-use anyhow::{Context, Result};
-use language::{eprintln, println};
+use anyhow::Result;
+use language::println;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tools::usage;
 
 /// Users who go through steps; for `http://`.
 #[derive(clap::Args)]
@@ -40,19 +40,10 @@ const OF_ONE_REQUEST: [&str; 12] = [
 
 /// Writes the recording of `--har` to `file` as a flow.
 pub fn write(args: &Args, file: &Path) -> Result<ExitCode> {
-    let recorded = || {
-        let har = args.http.har.as_deref().unwrap_or(Path::new(""));
-        args.http.recorded(har, &args.target()?)
-    };
-    let requests = match recorded() {
-        Ok(requests) => requests,
-        Err(Usage(why)) => {
-            eprintln!("roundhouse load: {why}");
-            return Ok(ExitCode::from(2));
-        }
-    };
-    let writing = || format!("writing {}", file.display());
-    std::fs::write(file, flow_of(&requests)).with_context(writing)?;
+    let har = args.http.har.as_deref().unwrap_or(Path::new(""));
+    let requests = args.target().and_then(|target| args.http.recorded(har, &target));
+    let requests = requests.map_err(usage)?;
+    tools::write(file, flow_of(&requests))?;
     println!("{}: {} steps", file.display(), requests.len());
     Ok(ExitCode::SUCCESS)
 }

@@ -8,9 +8,6 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use std::path::Path;
 
 /// The bytes of the message `data` for the method that `target` names.
-///
-/// # Errors
-/// The target is no method of the descriptor set, its calls take a stream, or the JSON is wrong.
 pub fn message(file: &Path, target: &Target, data: Option<&str>) -> Result<Vec<u8>, Usage> {
     if !target.is_grpc {
         return Err(Usage(format!("expected --descriptor with grpc://, found {target}")));

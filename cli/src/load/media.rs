@@ -1,11 +1,9 @@
 //! `load` of media servers: thousands of receivers, as in `roundhouse play`, because the measure of
 //! a media server is punctuality and not replies.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use ::load::{Target, Usage};
-use anyhow::Result;
 use clap::Args as _;
 use clap::parser::ValueSource;
 
@@ -23,9 +21,6 @@ const RAMP: Duration = Duration::from_secs(1);
 const KNOWN: [&str; 6] = ["places", "closed", "span", "ramp", "json", "plain"];
 
 /// The receivers, if the target is a source of media.
-///
-/// # Errors
-/// A flag that does not apply to receivers.
 pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     let Some(url) = args.places.first().filter(|place| is_media(place)) else { return Ok(None) };
     let mut odd = meaningless();
@@ -58,9 +53,6 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
 
 /// Refuses flags that only targets of another protocol than that of `target` take: they would
 /// change nothing.
-///
-/// # Errors
-/// A sentence that names the flags.
 pub fn check_flags(target: &Target) -> Result<(), Usage> {
     let own = format!("{}://", target.scheme.name());
     let odd = given(|flag| {
@@ -98,12 +90,4 @@ fn given(is_odd: impl Fn(&clap::Arg) -> bool) -> Vec<String> {
 fn is_media(place: &str) -> bool {
     let scheme = place.split_once("://").map_or("", |(scheme, _)| scheme);
     ["rtsp", "rtspt", "rtp", "udp+rtp"].contains(&scheme)
-}
-
-/// Receives.
-///
-/// # Errors
-/// As [`play::run`].
-pub fn run(listener: &play::Args) -> Result<ExitCode> {
-    play::run(listener)
 }

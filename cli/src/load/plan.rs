@@ -39,7 +39,6 @@ const DRAIN_NUMBERED: Duration = Duration::from_secs(60);
 const SPAN: Duration = Duration::from_secs(1);
 
 impl Args {
-    /// The plan of one run.
     pub fn plan(&self) -> Result<Plan, Usage> {
         let target = self.target()?;
         let (model, settings) = (self.model()?, self.settings()?);
@@ -111,7 +110,6 @@ impl Args {
         })
     }
 
-    /// The server.
     pub(super) fn target(&self) -> Result<Target, Usage> {
         let [place] = &self.places[..] else {
             let places = self.places.join("` and `");

@@ -13,11 +13,7 @@ use pages::terminal::ruled;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// The exit code if an exhibit is unresolved.
-const UNRESOLVED: u8 = 98;
-/// The exit code if an exhibit ends otherwise than expected.
-const UNEXPECTED: u8 = 99;
+use tools::{MISSED, UNKNOWN, write};
 
 /// The arguments of `museum verify`.
 #[derive(clap::Args)]
@@ -66,9 +62,9 @@ fn code(results: &[Repeated]) -> ExitCode {
         concluded != Conclusion::Unresolved && !expected.unwrap_or_default().contains(&concluded)
     };
     match results.iter().any(is_unexpected) {
-        true => ExitCode::from(UNEXPECTED),
+        true => ExitCode::from(MISSED),
         _ if results.iter().any(|it| it.document.conclusion == Conclusion::Unresolved) => {
-            ExitCode::from(UNRESOLVED)
+            ExitCode::from(UNKNOWN)
         }
         _ => ExitCode::SUCCESS,
     }
@@ -142,8 +138,4 @@ fn json(results: &[Repeated]) -> Result<String> {
     };
     let rows: Vec<serde_json::Value> = results.iter().map(row).collect();
     Ok(serde_json::to_string_pretty(&rows)?)
-}
-
-fn write(path: &Path, text: String) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -9,7 +9,7 @@
 //! `race::conduct` runs it like any other race.
 
 use super::checkout::Checkouts;
-use super::{Conduct, Foreign, conduct, usage};
+use super::{Conduct, Foreign, conduct};
 use crate::attach;
 use anyhow::{Context, Result, anyhow, bail};
 use checkup::Spoken;
@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 use tools::race::{book, room};
+use tools::usage;
 use wire::conf::span;
 
 /// The most blocks; the answer or the budget ends the race earlier.
@@ -126,22 +127,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     // Ctrl-C ends a build, and the folders of both commits go.
     let _ends = args.git.as_ref().map(|_| tools::interrupt::watch()).transpose()?;
-    let checkouts = match args.git.as_deref().map(|range| checked_out(args, range)).transpose() {
-        Ok(checkouts) => checkouts,
-        Err(why) => return Ok(usage("ab", &why)),
+    let checkouts = args.git.as_deref().map(|range| checked_out(args, range)).transpose();
+    let checkouts = checkouts.map_err(usage)?;
+    let plan = plan(args, &exe, checkouts.as_ref()).map_err(usage)?;
+    let foreign = Foreign {
+        arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+        advice: "Give the protocol as a URL, such as line://{address} with --request or \
+                 grpc://{address}/PACKAGE.SERVICE/METHOD, and flags of `roundhouse load` as \
+                 --load '--requests-per-connection 64'",
     };
-    match plan(args, &exe, checkouts.as_ref()) {
-        Ok(plan) => {
-            let foreign = Foreign {
-                arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-                advice: "Give the protocol as a URL, such as line://{address} with --request or \
-                         grpc://{address}/PACKAGE.SERVICE/METHOD, and flags of `roundhouse load` \
-                         as --load '--requests-per-connection 64'",
-            };
-            conduct(&plan, &args.conduct, &exe, foreign)
-        }
-        Err(why) => Ok(usage("ab", &why)),
-    }
+    conduct(&plan, &args.conduct, &exe, foreign)
 }
 
 fn checked_out(args: &Args, range: &str) -> Result<Checkouts> {
@@ -356,9 +351,6 @@ fn target(url: &str) -> Result<String> {
 }
 
 /// Starts the arm once and finds out which protocol it speaks.
-///
-/// # Errors
-/// The server does not start within `boot`, or speaks no protocol of the generator.
 pub(super) fn asked(arm: &Arm, files: &[Provision], boot: Duration) -> Result<Protocol> {
     let room = room("roundhouse-ab")?;
     let arm = Arm { files: files.to_vec(), ..arm.clone() };

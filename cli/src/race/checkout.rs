@@ -30,9 +30,6 @@ pub struct Checkouts {
 impl Checkouts {
     /// Checks out the commits of `OLD..NEW`, or of `OLD...NEW` those of a merge request: where NEW
     /// left OLD, and NEW. `OLD` alone compares with the present folder as it is.
-    ///
-    /// # Errors
-    /// No repository, no such commit, or a folder cannot be made.
     pub fn of(range: &str) -> Result<Checkouts> {
         let here = std::env::current_dir().context("cannot find the present folder")?;
         Checkouts::within(&here, range)
@@ -74,9 +71,6 @@ impl Checkouts {
     }
 
     /// Runs the build command of a shell in both folders.
-    ///
-    /// # Errors
-    /// A build fails: its side, and the end of its output.
     pub fn build(&self, command: &str) -> Result<()> {
         for (name, side) in ["old", "new"].iter().zip(&self.sides) {
             info!("{name} ({}): {command}", side.title);
@@ -111,7 +105,6 @@ impl Drop for Checkouts {
     }
 }
 
-/// The output of a git command.
 fn git(folder: &Path, words: &[&str]) -> Result<String> {
     let output = Command::new("git").arg("-C").arg(folder).args(words).output();
     let output = output.context("cannot run git; install it, or leave out --git")?;

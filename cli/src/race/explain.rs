@@ -3,7 +3,7 @@
 use super::{report, show, spent};
 use crate::far::veth;
 use anyhow::{Context, Result};
-use engines::{PRESETS, Preset, Refused};
+use engines::{PRESETS, Preset};
 use lab::cause::questioned;
 use lab::machine::date_now;
 use lab::race::RaceEvent;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tools::interrupt::watch;
 use tools::motion::{own_figures, record};
 use tools::race::{Lines, room};
+use tools::{usage, write};
 
 /// The arguments of `explain`.
 #[derive(clap::Args)]
@@ -50,7 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if !engines.is_empty() && engines.len() == args.what.len() {
         if args.html.is_some() || args.json {
             let why = "expected a race for --html and --json, found an engine: leave them out";
-            return Err(Refused(why.to_owned()).into());
+            return Err(usage(why));
         }
         return spent::run(&engines);
     }
@@ -58,10 +59,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let file = match &args.what[..] {
         [] => &last,
         [file] => file,
-        _ => {
-            let why = "expected one file of a race; two engines need --page FILE".to_owned();
-            return Err(Refused(why).into());
-        }
+        _ => return Err(usage("expected one file of a race; two engines need --page FILE")),
     };
     let mut run = report::pick(file, None)?;
     let answer = analyse(&run).answer;
@@ -97,7 +95,7 @@ fn play(what: &[PathBuf], page: &Path) -> Result<ExitCode> {
         [] => {
             let why = "expected one engine or two with --page, found none; `roundhouse engines` \
                        lists them";
-            return Err(Refused(why.to_owned()).into());
+            return Err(usage(why));
         }
         [file] if is_json(file) => {
             let text = sys::input::read_text(file, sys::input::SMALL);
@@ -117,7 +115,7 @@ fn play(what: &[PathBuf], page: &Path) -> Result<ExitCode> {
         true => serde_json::to_string(&recordings)?,
         false => pages::motion::motion(&recordings)?,
     };
-    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))?;
+    write(page, text)?;
     for it in &recordings {
         let (calls, tasks) = (it.calls.len(), it.tasks.len());
         println!("{}: {calls} system calls of {tasks} processes and threads", it.engine);

@@ -42,10 +42,6 @@ pub struct Own {
 impl Own {
     /// The arms of the service, or of the engines on the service of the race; none if neither is
     /// named. A service has `boot` to start.
-    ///
-    /// # Errors
-    /// An engine that does not exist, flags with an open quote, or a service that does not start or
-    /// whose protocol stays unknown.
     pub fn arms(&self, boot: Option<Duration>) -> Result<Vec<ArmSpec>> {
         let all = self.engines == ["all"];
         let names: Vec<&str> = match (&self.service, &self.engines[..]) {

@@ -36,9 +36,6 @@ pub fn print_schema(_: &SchemaArgs) -> Result<ExitCode> {
 }
 
 /// The plan of the arguments.
-///
-/// # Errors
-/// An unreadable or unresolvable plan, described in one sentence.
 pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let what = args.what.as_str();
     let service = Service::by_name(what);
@@ -99,9 +96,6 @@ fn has_ending(path: &str, ending: &str) -> bool {
 }
 
 /// Calls `make` with what the laboratory does not know: our engines, known servers, and the book.
-///
-/// # Errors
-/// Those of `make`.
 pub fn resolving<T>(exe: &Path, make: impl FnOnce(&Resolver<'_>) -> Result<T>) -> Result<T> {
     let arm = |service: Service, spec: &ArmSpec| resolved(service, exe, spec);
     make(&Resolver { arm: &arm, files: &files })
@@ -144,9 +138,6 @@ fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
 }
 
 /// The duet table of a plan file; `data` is the service's own data in place of the file's.
-///
-/// # Errors
-/// An unreadable or unresolvable plan, described in one sentence.
 pub fn duets(path: &Path, exe: &Path, data: Option<&Path>) -> Result<DuetTable> {
     let mut source = PlanSource::read(path)?;
     source.add_engine_args();
@@ -180,9 +171,6 @@ fn usual_arms(service: Service, exe: &Path) -> Vec<ArmSpec> {
 }
 
 /// Checks the name of an engine.
-///
-/// # Errors
-/// There is no such engine: the message names the nearest engine or foreign server, or all.
 pub(super) fn known(name: &str) -> Result<()> {
     let engines = || PRESETS.iter().map(|preset| preset.name);
     if name == "auto" || engines().any(|known| known == name) {

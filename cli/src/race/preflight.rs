@@ -21,7 +21,6 @@ impl<'a> Preflight<'a> {
         Preflight { foreign, stop, refused: None }
     }
 
-    /// Takes the next event.
     pub fn hear(&mut self, event: RaceEvent<'_>) {
         match event {
             RaceEvent::Known(trial) if matches!(trial.ending, Ending::Measured { .. }) => {

@@ -1,8 +1,7 @@
 //! `roundhouse report`: draws the report of a race again from its raw data.
 
 use super::show;
-use anyhow::{Context, Result, bail};
-use engines::Refused;
+use anyhow::{Result, bail};
 use lab::condition::Condition;
 use lab::doubts::doubts;
 use lab::record::{Run, read};
@@ -59,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let run = pick(&args.file, args.run)?;
     let shown = show::conclude(&run, None, &[], args.print_json)?;
     args.files.write(&run, &args.fail_if)?;
-    let demanded = show::conditions(&run, &args.fail_if).map_err(|why| Refused(why.to_string()))?;
+    let demanded = show::conditions(&run, &args.fail_if).map_err(tools::usage)?;
     Ok(match shown.right {
         false => ExitCode::FAILURE,
         true => demanded.code.unwrap_or(ExitCode::SUCCESS),
@@ -67,9 +66,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// One run of a raw file.
-///
-/// # Errors
-/// If the file cannot be read or has no such run.
 pub fn pick(file: &Path, number: Option<usize>) -> Result<Run> {
     if !file.exists() {
         bail!(
@@ -89,16 +85,12 @@ pub fn pick(file: &Path, number: Option<usize>) -> Result<Run> {
 
 impl Files {
     /// Writes the requested files.
-    ///
-    /// # Errors
-    /// If a file cannot be written.
     pub fn write(&self, run: &Run, conditions: &[Condition]) -> Result<()> {
         let summary = analyse(run);
         let doubts = doubts(run, &summary);
         let put = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String>| -> Result<()> {
             let Some(path) = path else { return Ok(()) };
-            std::fs::write(path, text()?)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+            tools::write(path, text()?)?;
             info!("wrote {}", path.display());
             Ok(())
         };

@@ -31,9 +31,6 @@ pub struct Shown {
 
 /// Adds the figures of a run to a history, a file of JSON lines, and returns all its lines. A run
 /// without an interval adds none.
-///
-/// # Errors
-/// The file cannot be read or written, or a line is none of a history.
 pub fn history(run: &Run, file: &Path) -> Result<Vec<Past>> {
     let name = file.display();
     let mut all: Vec<Past> = Vec::new();
@@ -59,15 +56,11 @@ pub fn history(run: &Run, file: &Path) -> Result<Vec<Past>> {
 
 /// Prints the conclusions, as a table or as JSON, and writes the page, with the last runs of a
 /// history, if it is named.
-///
-/// # Errors
-/// If the page cannot be written.
 pub fn conclude(run: &Run, page: Option<&Path>, history: &[Past], json: bool) -> Result<Shown> {
     let summary = analyse(run);
     let doubts = doubts(run, &summary);
     if let Some(page) = page {
-        std::fs::write(page, pages::report(run, &summary, &doubts, history)?)
-            .with_context(|| format!("cannot write {}", page.display()))?;
+        tools::write(page, pages::report(run, &summary, &doubts, history)?)?;
     }
     if json {
         println!("{}", serde_json::to_string(&summary)?);
@@ -154,9 +147,6 @@ fn tell(doubts: &[Doubt]) {
     }
 }
 
-/// The exit code of a race's conditions: 99 if one is met, 98 if one has no result.
-const MET: u8 = 99;
-const NO_RESULT: u8 = 98;
 /// The value of `--summary` that means the page of a job in GitHub Actions.
 const GITHUB: &str = "github";
 
@@ -189,8 +179,8 @@ pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Demanded> {
         }
     }
     let code = match (met, missing) {
-        (true, _) => Some(ExitCode::from(MET)),
-        (false, true) => Some(ExitCode::from(NO_RESULT)),
+        (true, _) => Some(ExitCode::from(tools::MISSED)),
+        (false, true) => Some(ExitCode::from(tools::UNKNOWN)),
         (false, false) => None,
     };
     Ok(Demanded { code, findings })
@@ -214,9 +204,6 @@ fn annotation(decision: Option<Decision>) -> Option<&'static str> {
 }
 
 /// Where `--summary` writes: a file, or the page of a job.
-///
-/// # Errors
-/// `github` outside GitHub Actions.
 pub fn summary_file(to: &Path) -> Result<PathBuf> {
     match to == Path::new(GITHUB) {
         true => std::env::var_os("GITHUB_STEP_SUMMARY").map(PathBuf::from).context(
@@ -228,9 +215,6 @@ pub fn summary_file(to: &Path) -> Result<PathBuf> {
 }
 
 /// Writes the summary for a pull request; to the page of a job it is added.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn summary(run: &Run, to: &Path, page: &Path, demanded: &Demanded) -> Result<()> {
     let (found, file) = (analyse(run), summary_file(to)?);
     let doubts = doubts(run, &found);

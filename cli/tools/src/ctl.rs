@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "drain" | "quit" | "reload" => println!("{}", link.order(word)?),
         other => {
             let why = format!("expected one of {WORDS} after the server, found `{other}`");
-            return Err(engines::Refused(why).into());
+            return Err(crate::usage(why));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -57,9 +57,6 @@ pub struct Args {
 }
 
 /// Serves the world and its page until the end.
-///
-/// # Errors
-/// The port is taken, the map cannot be read, or a player cannot walk.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = crate::interrupt::watch()?;
     let map = match &args.map {

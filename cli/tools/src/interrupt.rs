@@ -9,9 +9,6 @@ use std::sync::atomic::AtomicBool;
 /// Installs handlers for INT and TERM that set the flag. Blocking the signals would not do, because
 /// children inherit a blocked signal through `execve(2)`, and a redis would never receive its TERM.
 /// Handlers are reset by `execve(2)`.
-///
-/// # Errors
-/// A handler cannot be installed.
 pub fn watch() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -39,3 +39,26 @@ pub mod screen;
 pub mod senders;
 pub mod serve;
 pub mod top;
+
+use std::fmt::Display;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// Exit codes (docs/exit-codes.md): a condition or a measurement has no result; one is met or
+/// missed; Ctrl-C.
+pub const UNKNOWN: u8 = 98;
+/// See [`UNKNOWN`].
+pub const MISSED: u8 = 99;
+/// See [`UNKNOWN`].
+pub const INTERRUPTED: u8 = 130;
+
+/// An error of usage, after which a command ends with 2.
+pub fn usage(why: impl Display) -> anyhow::Error {
+    engines::Refused(format!("{why:#}")).into()
+}
+
+/// Writes a file.
+pub fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -9,16 +9,15 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use engines::status::Gauge;
 use engines::{PRESETS, Refused};
 use lab::census::OwnFigures;
+use lab::plan::Arm;
+use lab::server::{LOCALHOST, Server};
 use pages::motion::{RecordedClient, RecordedRequest, Recording};
-use sys::process::Pid;
-use sys::signal::Signal;
 
 use strace::{TracedCall, Tracing};
 
@@ -40,9 +39,6 @@ const PLAN: [(u64, [Step; 2], u64); 3] = [
 ];
 
 /// Starts the stock market on `engine` under strace, plays the clients, and returns what happened.
-///
-/// # Errors
-/// An engine that does not exist, strace is missing or may not trace, or a reply did not come.
 pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
     let Some(preset) = PRESETS.iter().find(|preset| preset.name == engine) else {
         let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -59,9 +55,9 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
         bail!("expected strace(1), which records system calls, found none: install it");
     }
     let file = room.join(format!("{engine}.strace"));
-    let mut server = Server::start(engine, exe, &file)?;
+    let server = start(engine, exe, room, &file)?;
     let start = Instant::now() + Duration::from_millis(20);
-    let address = server.address;
+    let address = sys::resolve::server(&server.address)?;
     let clients: Vec<Result<RecordedClient>> = std::thread::scope(|threads| {
         let play = |plan| threads.spawn(move || play(address, start, plan));
         let all: Vec<_> = PLAN.iter().map(play).collect();
@@ -70,8 +66,8 @@ pub fn record(engine: &str, exe: &Path, room: &Path) -> Result<Recording> {
             .map(|it| it.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         joined.collect()
     });
-    let queues = own_figures(server.id.number().cast_unsigned()).unwrap_or_default().queues;
-    server.stop()?;
+    let queues = own_figures(server.root()).unwrap_or_default().queues;
+    server.process.stop(PATIENCE);
     let clients = clients.into_iter().collect::<Result<Vec<RecordedClient>>>()?;
     let text = fs::read_to_string(&file).context("cannot read what strace wrote")?;
     let traced = strace::parse(&text);
@@ -204,59 +200,16 @@ fn play(
     Ok(client)
 }
 
-/// A server under strace. Dropping it kills both.
-struct Server {
-    strace: Child,
-    id: Pid,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn start(engine: &str, exe: &Path, file: &Path) -> Result<Server> {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-ttt", "-T", "-yy", "-s", "48", "-o"]).arg(file).arg(exe);
-        command.args(["serve", "stock", "--port", "0", "--engine", engine]);
-        sys::process::end_with_parent(&mut command, Signal::KILL);
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut strace = command.spawn().context("cannot start strace")?;
-        language::debug!("process {}: {command:?}", strace.id());
-        let mut line = String::new();
-        let out = strace.stdout.take().expect("it is a pipe");
-        BufReader::new(out).read_line(&mut line).context("read the server's ready line")?;
-        let ready: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
-        let address = ready["listening"].as_str().and_then(|text| text.parse().ok());
-        let id = ready["pid"].as_i64().and_then(|id| Pid::of(i32::try_from(id).ok()?));
-        let (Some(address), Some(id)) = (address, id) else {
-            let _ = strace.kill();
-            let ended = strace.wait_with_output().context("wait for strace")?;
-            let said = String::from_utf8_lossy(&ended.stderr);
-            bail!("expected a server on {engine} under strace, found: {}", said.trim());
-        };
-        Ok(Server { strace, id, address })
-    }
-
-    /// Stops the server; strace ends with it.
-    fn stop(&mut self) -> Result<()> {
-        sys::process::kill(self.id, Signal::TERM).context("stop the server")?;
-        let end = Instant::now() + PATIENCE;
-        while self.strace.try_wait()?.is_none() {
-            if Instant::now() > end {
-                bail!("expected the server to stop within {PATIENCE:?}; try again");
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if self.strace.try_wait().ok().flatten().is_none() {
-            let _ = sys::process::kill(self.id, Signal::KILL);
-            let _ = self.strace.kill();
-            let _ = self.strace.wait();
-        }
-    }
+/// Starts the stock market on `engine` under strace, which writes to `file`. By `-D` the server is
+/// our child, and not strace.
+fn start(engine: &str, exe: &Path, room: &Path, file: &Path) -> Result<Server> {
+    let [exe, file] = [exe, file].map(|path| path.display().to_string());
+    let strace = ["strace", "-D", "-f", "-ttt", "-T", "-yy", "-s", "48", "-o", &file];
+    let serve = [&exe, "serve", "stock", "--port", "0", "--engine", engine];
+    let arm = Arm { command: serve.map(String::from).to_vec(), ..Arm::default() };
+    let place = (LOCALHOST, 0);
+    let server = Server::boot(place, &strace.map(String::from), &arm, room, engine, PATIENCE);
+    server.map_err(|why| anyhow!("expected a server on {engine} under strace: {why}"))
 }
 
 #[cfg(test)]

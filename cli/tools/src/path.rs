@@ -4,9 +4,6 @@
 //!   find    one path, over the map in the terminal
 //!   edit    serves a page to draw walls and compare two searches
 //! ```
-//!
-//! Corner rules are types in `grid` and values on the command line; `under` turns one into the
-//! other.
 
 mod draw;
 mod edit;
@@ -19,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
 use grid::movingai::Map;
-use grid::{Always, Corners, FourNeighbour, Method, NoObstacle, OneObstacle, Rule};
+use grid::{Corners, Method};
 
 /// The commands of `path`.
 #[derive(Subcommand)]
@@ -84,25 +81,6 @@ fn corners(name: &str) -> Result<Corners, String> {
         let names = Corners::ALL.map(Corners::name).join(", ");
         format!("expected one of {names}, found `{name}`")
     })
-}
-
-/// A task that needs the corner rule as a type.
-trait Task {
-    /// Its result.
-    type Output;
-
-    /// Runs it.
-    fn run<R: Rule>(self) -> Self::Output;
-}
-
-/// Runs `task` under the rule that `corners` names.
-fn under<T: Task>(corners: Corners, task: T) -> T::Output {
-    match corners {
-        Corners::Always => task.run::<Always>(),
-        Corners::OneObstacle => task.run::<OneObstacle>(),
-        Corners::NoObstacle => task.run::<NoObstacle>(),
-        Corners::FourNeighbour => task.run::<FourNeighbour>(),
-    }
 }
 
 /// Reads a map from a file.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, Table};
-use language::eprintln;
 use load::listen::{
     ListenPlan, MediaReport, PAIRS_MAX, Percentiles, ReceivePlan, Transport, listen, receive,
 };
@@ -22,6 +21,7 @@ use stats::words::time;
 use wire::conf::span;
 
 use crate::interrupt::watch;
+use crate::usage;
 
 /// The schema of `--json`.
 const SCHEMA: &str = "roundhouse.play/1";
@@ -86,8 +86,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Some(("rtsp" | "rtspt", rest)) => {
             if args.multicast && args.sessions > 1 {
-                eprintln!("roundhouse: expected one session with --multicast");
-                return Ok(ExitCode::from(2));
+                return Err(usage("expected one session with --multicast"));
             }
             let place = rest.split('/').next().unwrap_or_default();
             let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
@@ -97,10 +96,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         _ => {
             let found = &args.url;
-            eprintln!(
-                "roundhouse: expected rtsp://HOST/NAME or rtp://ADDRESS:PORT, found `{found}`"
-            );
-            return Ok(ExitCode::from(2));
+            return Err(usage(format_args!(
+                "expected rtsp://HOST/NAME or rtp://ADDRESS:PORT, found `{found}`"
+            )));
         }
     };
     if args.json {

@@ -17,9 +17,6 @@ pub use tempfile::TempDir;
 /// A directory `NAME-PID-RANDOM` for the files of one run; dropping it removes it. Only this user
 /// can list it and write in it; a server that gives up root's rights, as nginx does, still reads
 /// its files by their names. Directories that killed runs of this user have left are removed first.
-///
-/// # Errors
-/// It cannot be made in the temporary directory.
 pub fn room(name: &str) -> Result<TempDir> {
     let folder = std::env::temp_dir();
     sweep(&folder, name);

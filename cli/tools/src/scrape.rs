@@ -85,9 +85,6 @@ struct LoadTotals {
 
 impl Scrape {
     /// Listens at an address, before the run.
-    ///
-    /// # Errors
-    /// Those of bind(2).
     pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -96,9 +93,6 @@ impl Scrape {
 
     /// Answers scrapes of the run that publishes on `board`, or sends its counts to a collector,
     /// and passes its snapshots on to `view`.
-    ///
-    /// # Errors
-    /// No thread can be started.
     pub fn start(
         (listener, otlp): (Option<TcpListener>, Option<Otlp>),
         board: Board,

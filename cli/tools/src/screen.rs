@@ -72,9 +72,6 @@ impl Screen {
     }
 
     /// Draws one picture; `paint` gets whether there are keys.
-    ///
-    /// # Errors
-    /// The terminal is gone.
     pub fn draw(&mut self, paint: impl FnOnce(&mut Frame<'_>, bool)) -> io::Result<()> {
         let keys = self.keys.is_some();
         if let Some(area) = area().filter(|area| *area != self.area) {

@@ -18,9 +18,6 @@ use seam::WallClock;
 pub const WALL_CLOCK: WallClock = WallClock::Asked(|at| sys::clock::wall_ns(at.ns()));
 
 /// 16 random bytes from the kernel.
-///
-/// # Errors
-/// There is no /dev/urandom.
 pub fn secret() -> Result<[u8; 16]> {
     let mut secret = [0; 16];
     File::open("/dev/urandom")

@@ -63,9 +63,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The server that `word` names, or the only one that runs.
-///
-/// # Errors
-/// There is none, or several run.
 pub(crate) fn link(word: Option<&str>) -> Result<Link> {
     match (word, link::running().as_slice()) {
         (Some(word), _) => Link::named(word),

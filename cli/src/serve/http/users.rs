@@ -34,10 +34,6 @@ pub struct UserFiles {
 }
 
 impl UserFiles {
-    /// Reads the files.
-    ///
-    /// # Errors
-    /// One cannot be read, or holds something else.
     pub fn open(flags: &[UsersFlag]) -> Result<UserFiles> {
         let files = UserFiles { flags: flags.to_vec(), latest: AtomicU32::new(0) };
         files.read().map(|()| files)

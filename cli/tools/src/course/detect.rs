@@ -23,9 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REPLY_MAX: usize = 64 << 20;
 
 /// Requests the book, and returns the framing and the book's text.
-///
-/// # Errors
-/// The server closes, is silent, or answers in an unknown framing.
 pub fn framing(stream: &mut TcpStream) -> Result<(Framing, Vec<u8>)> {
     stream.write_all(b"show\n").context("the connection is broken")?;
     let begin = Instant::now();

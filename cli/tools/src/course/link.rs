@@ -56,9 +56,6 @@ pub enum Lost {
 }
 
 /// The address of a server.
-///
-/// # Errors
-/// A sentence with the expected form.
 pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
     // A bare IPv6 address has colons, so its port needs brackets.
     let host = if host.contains(':') && !host.starts_with('[') {
@@ -71,9 +68,6 @@ pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
 }
 
 /// Connects.
-///
-/// # Errors
-/// The reason and a remedy.
 pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
     debug!("connecting to {at}");
     let stream = TcpStream::connect_timeout(&at, CONNECT).map_err(|error| {

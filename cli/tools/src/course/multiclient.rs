@@ -117,17 +117,8 @@ pub struct Plan {
 }
 
 /// Runs the clients. Exit code 1 if a client could not finish, or the book or a reply was wrong.
-///
-/// # Errors
-/// The clients cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let at = match link::address_of(&args.host, args.port) {
-        Ok(at) => at,
-        Err(usage) => {
-            eprintln!("multiclient: {usage}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let at = link::address_of(&args.host, args.port).map_err(crate::usage)?;
     let Args { orders, mix, stocks, shares, seed, framing, .. } = *args;
     let pause = if args.no_pause { Duration::ZERO } else { args.pause.unwrap_or(child::PAUSE) };
     let menu = Menu { mix, stocks, shares };

@@ -35,17 +35,8 @@ pub struct Args {
 }
 
 /// Sends lines until the input or the conversation ends.
-///
-/// # Errors
-/// There is no server, or it closes before it has answered.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let at = match link::address_of(&args.host, args.port) {
-        Ok(at) => at,
-        Err(usage) => {
-            eprintln!("stockclient: {usage}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let at = link::address_of(&args.host, args.port).map_err(crate::usage)?;
     let mut link = Link::new(link::connect(at)?, args.framing);
     let stdin = io::stdin();
     let watches = stdin.is_terminal();

@@ -53,9 +53,6 @@ impl Player {
     }
 
     /// Receives for at most `patience`, and follows the packets.
-    ///
-    /// # Errors
-    /// The server has ended the connection, or sent what is not a packet.
     pub fn follow(&mut self, patience: Duration) -> Result<()> {
         let mut bytes = [0; 16 * 1024];
         self.stream.socket.set_read_timeout(Some(patience))?;

@@ -60,6 +60,14 @@ impl Part {
         self.add(what, Mark::Note, found.into(), advice.into());
     }
 
+    /// A finding that is a limitation if `limits`.
+    fn judge(&mut self, what: &'static str, limits: bool, found: String, advice: &str) {
+        match limits {
+            true => self.note(what, found, advice),
+            false => self.good(what, found),
+        }
+    }
+
     fn bad(&mut self, what: &'static str, found: impl Into<String>, advice: impl Into<String>) {
         self.add(what, Mark::Bad, found.into(), advice.into());
     }

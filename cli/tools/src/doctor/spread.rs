@@ -38,9 +38,6 @@ pub struct Spread {
 }
 
 /// Races the plainest engine against its twin.
-///
-/// # Errors
-/// If nothing could be measured.
 pub fn measure(blocks: u32) -> Result<Vec<Spread>> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let plan = plan(&exe, blocks)?;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Algorithm, Task, under};
-use grid::{Cell, Corners, Cost, Event, Grid, GridError, Rule, Searcher, Stats};
+use super::Algorithm;
+use grid::{Always, FourNeighbour, NoObstacle, OneObstacle, Rule};
+use grid::{Cell, Corners, Cost, Event, Grid, GridError, Searcher, Stats};
 
 /// The number of searches that are timed, besides the recorded one; the fastest counts.
 const TIMED: u32 = 5;
@@ -40,18 +41,16 @@ pub struct Answer {
 
 impl Question<'_> {
     /// Times several searches and records one.
-    ///
-    /// # Errors
-    /// An end of the path is outside the grid or blocked.
     pub fn answer(self) -> Result<Answer, GridError> {
-        under(self.corners, self)
+        match self.corners {
+            Corners::Always => self.under::<Always>(),
+            Corners::OneObstacle => self.under::<OneObstacle>(),
+            Corners::NoObstacle => self.under::<NoObstacle>(),
+            Corners::FourNeighbour => self.under::<FourNeighbour>(),
+        }
     }
-}
 
-impl Task for Question<'_> {
-    type Output = Result<Answer, GridError>;
-
-    fn run<R: Rule>(self) -> Result<Answer, GridError> {
+    fn under<R: Rule>(self) -> Result<Answer, GridError> {
         let Question { grid, algorithm, from, to, .. } = self;
         let method = algorithm.method();
         let mut searcher = Searcher::<R>::new();

@@ -15,9 +15,6 @@ const LEFT_MIN: u64 = 1_000_000_000;
 
 /// The book that every trial starts with: the given file, else the shipped one, else the one that
 /// is compiled in; with plenty of everything.
-///
-/// # Errors
-/// If the file cannot be read or is no book.
 pub fn book(file: Option<&Path>) -> Result<Provision> {
     let file = file.or_else(|| Some(Path::new(BOOK)).filter(|file| file.exists()));
     let (name, bytes) = match file {

@@ -32,7 +32,6 @@ impl Lines {
     }
 }
 
-/// Reports what went wrong.
 fn tell(trial: &Trial) {
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
     match &trial.ending {

@@ -89,7 +89,6 @@ impl Drop for Screen {
     }
 }
 
-/// Draws one snapshot.
 fn draw(frame: &mut Frame<'_>, shot: &Snapshot) {
     let [head, bar, heading, table, noise, news] = Layout::vertical([
         Constraint::Length(1),

@@ -36,9 +36,6 @@ struct Export {
 
 impl Otlp {
     /// The collector at `url`, which has taken an empty export.
-    ///
-    /// # Errors
-    /// It is no URL, or the collector does not take it.
     pub fn new(url: &str) -> Result<Otlp, Usage> {
         let bad = |why: String| Usage(format!("--otlp: {why}"));
         let mut target = url.parse::<Target>().map_err(|why| bad(why.to_string()))?.settled();

@@ -42,9 +42,6 @@ pub struct Ask {
 
 impl Ask {
     /// From words `NAME=VALUE`.
-    ///
-    /// # Errors
-    /// A name or value that is not understood.
     pub fn parse(words: &[String]) -> Result<Ask> {
         let audio = Work::audio(Duration::from_secs(3));
         let mut ask =
@@ -82,9 +79,6 @@ struct Heard {
 }
 
 /// Sends, and returns the figures.
-///
-/// # Errors
-/// The sender does not work here, or the machine lacks something.
 pub fn cast(ask: &Ask) -> Result<Reading> {
     let mut assets = Assets::default();
     let contents = contents(ask, &mut assets)?;
@@ -150,7 +144,6 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     })
 }
 
-/// The streams that are sent.
 fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
     let Work { streams, packets, payload, .. } = ask.work;
     let gap = ask.work.gap();
@@ -158,7 +151,6 @@ fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
     CbrSource { streams, packets, payload, ahead, ..CbrSource::new(to, gap, contents) }
 }
 
-/// A socket with kernel timestamps.
 fn receiver(local: IpAddr) -> Result<Udp> {
     let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
@@ -188,7 +180,6 @@ fn known(stats: &StreamStats) -> Option<Lateness> {
     })
 }
 
-/// The payloads' source.
 fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
     if !ask.work.file {

@@ -48,9 +48,6 @@ enum Place {
 
 impl AccessLog {
     /// A log to `path`, if there is one; `-` is standard output.
-    ///
-    /// # Errors
-    /// The file cannot be opened for writing.
     pub fn open(path: Option<PathBuf>) -> Result<AccessLog> {
         let place = match path {
             None => None,

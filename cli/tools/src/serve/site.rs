@@ -90,9 +90,6 @@ const ENTRIES_MAX: usize = 1_000_000;
 
 impl Site {
     /// The site of a folder; if `lends`, the engine may send its files by itself.
-    ///
-    /// # Errors
-    /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
         language::debug!("serving the files of {}", dir.display());
         Ok(Site { root: Some(Root::open(dir)?), open_files: OpenFiles::default(), lends })

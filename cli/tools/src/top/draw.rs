@@ -71,7 +71,6 @@ fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(line, area);
 }
 
-/// The colour of a state's letter.
 fn hue(letter: char) -> Color {
     match letter {
         'R' => Color::Blue,

@@ -42,9 +42,6 @@ pub fn running() -> Vec<Link> {
 
 impl Link {
     /// The link to the server that `word` names.
-    ///
-    /// # Errors
-    /// `word` names no place, or no server answers there.
     pub fn named(word: &str) -> Result<Link> {
         let place = match word.parse::<u32>() {
             Ok(pid) => Place::Path(folder().join(format!("{pid}.sock"))),
@@ -99,9 +96,6 @@ impl Link {
     }
 
     /// The server's present status.
-    ///
-    /// # Errors
-    /// No server answers, or the answer is not a status.
     pub fn sample(&self) -> Result<ServerStatus> {
         let body = self.ask("GET", "status.json")?;
         let status: ServerStatus = serde_json::from_slice(&body).with_context(|| {
@@ -115,9 +109,6 @@ impl Link {
     }
 
     /// Sends a command and returns the server's answer.
-    ///
-    /// # Errors
-    /// No server answers, or the command is refused.
     pub fn order(&self, order: &str) -> Result<String> {
         let body = self.ask("POST", order)?;
         let answer: serde_json::Value = serde_json::from_slice(&body)?;
@@ -126,9 +117,6 @@ impl Link {
     }
 
     /// A page of the administration, as text.
-    ///
-    /// # Errors
-    /// No server answers, or there is no such page.
     pub fn page(&self, name: &str) -> Result<String> {
         Ok(String::from_utf8_lossy(&self.ask("GET", name)?).into_owned())
     }
@@ -145,9 +133,6 @@ impl Link {
     }
 
     /// Sends a whole request; returns the whole answer.
-    ///
-    /// # Errors
-    /// No server answers.
     fn exchange(&self, request: &str) -> Result<Vec<u8>> {
         let answer = match &self.place {
             Place::None => bail!("expected a place, found none"),

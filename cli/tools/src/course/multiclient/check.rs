@@ -73,9 +73,6 @@ pub fn rows(text: &[u8]) -> Book {
 }
 
 /// Asks for the whole book.
-///
-/// # Errors
-/// There is no reply, or no row in it.
 pub fn book(at: SocketAddr, framing: Framing) -> Result<Book> {
     let mut link = Link::new(link::connect(at)?, framing);
     let text = link.ask(b"show\n", &mut |waiting| eprintln!("multiclient: {waiting}"))?;

@@ -38,10 +38,7 @@ fn files(part: &mut Part) {
         }
         _ => format!("for more than {hard} connections raise the hard limit (LimitNOFILE)"),
     };
-    match advice.is_empty() {
-        true => part.good("open files", found),
-        false => part.note("open files", found, advice),
-    }
+    part.judge("open files", !advice.is_empty(), found, &advice);
     match number("/proc/sys/kernel/threads-max") {
         Some(most) => part.good("threads", format!("{most} on the machine")),
         None => part.note("threads", "unknown", ""),

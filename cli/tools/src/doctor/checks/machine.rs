@@ -85,14 +85,8 @@ fn clocks(part: &mut Part) {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = read(path).unwrap_or_else(|| "unknown".to_string());
     let found = format!("{source}, {} a reading", reading());
-    match QUICK.contains(&source.as_str()) {
-        true => part.good("clock", found),
-        false => part.note(
-            "clock",
-            found,
-            format!("`{source}` may ask a device for each reading: boot with clocksource=tsc"),
-        ),
-    }
+    let advice = format!("`{source}` may ask a device for each reading: boot with clocksource=tsc");
+    part.judge("clock", !QUICK.contains(&source.as_str()), found, &advice);
 }
 
 /// The cost of reading the clock.
@@ -113,26 +107,14 @@ fn quiet(part: &mut Part, seen: &Conditions) {
         None => "unknown".to_string(),
     };
     let above = |share: Option<f64>, limit: f64| share.is_some_and(|share| share > limit);
-    match above(seen.steal, gates.steal_max) {
-        true => part.note(
-            "stolen time",
-            share(seen.steal),
-            "the host gives this machine's time to others: measure at another hour or elsewhere",
-        ),
-        false => part.good("stolen time", share(seen.steal)),
-    }
-    match above(seen.foreign, gates.foreign_max) {
-        true => part.note(
-            "other processes",
-            share(seen.foreign),
-            "other processes are running: end them, or trials are doubted",
-        ),
-        false => part.good("other processes", share(seen.foreign)),
-    }
+    let advice =
+        "the host gives this machine's time to others: measure at another hour or elsewhere";
+    part.judge("stolen time", above(seen.steal, gates.steal_max), share(seen.steal), advice);
+    let advice = "other processes are running: end them, or trials are doubted";
+    let is_busy = above(seen.foreign, gates.foreign_max);
+    part.judge("other processes", is_busy, share(seen.foreign), advice);
     let late = seen.hiccup_ms.unwrap_or(0.0);
     let words = format!("a sleeping thread woke {} late at worst", time(late * 1e6));
-    match late > gates.hiccup_ms_max {
-        true => part.note("hiccups", words, "everything stops at times: see stolen time"),
-        false => part.good("hiccups", words),
-    }
+    let advice = "everything stops at times: see stolen time";
+    part.judge("hiccups", late > gates.hiccup_ms_max, words, advice);
 }
