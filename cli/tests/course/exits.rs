@@ -2,7 +2,6 @@
 //! and its file is unchanged at the end.
 
 use std::fs::File;
-use std::io::Write;
 use std::process::{Command, Stdio};
 
 use engines::Preset;
@@ -169,18 +168,6 @@ fn the_first_echo_client() {
     client.readlineb().expect("a line");
     assert_eq!(client.text(), "[buy] success\n");
     drop(client);
-    server.keeps(BOOK);
-    assert_eq!(server.close(), BOOK);
-}
-
-/// A line that its client never ends is not an order.
-#[test]
-fn half_a_line_at_the_end_is_not_carried_out() {
-    let server = Server::open(BOOK, &[]);
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
-    stream.write_all(b"buy 1 7").expect("the server takes requests");
-    drop(stream);
-    assert_eq!(server.stockclient("show\n").out, BOOK);
     server.keeps(BOOK);
     assert_eq!(server.close(), BOOK);
 }

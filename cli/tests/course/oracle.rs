@@ -37,9 +37,6 @@ pub fn requests(seed: u32) -> Vec<String> {
 
 /// Compares the output of a crowd with the requests that its children must have sent, and applies
 /// them to the book. Every child is in `seeds` if they are known beforehand.
-///
-/// # Errors
-/// The first difference.
 pub fn settle(out: &str, children: usize, book: &mut [(u32, i64)]) -> Result<(), String> {
     let number = |line: &str| line.strip_prefix("child ")?.parse().ok();
     let seeds: Vec<u32> = out.lines().filter_map(number).collect();

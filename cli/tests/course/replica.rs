@@ -33,9 +33,6 @@ impl Replica {
     }
 
     /// Puts `text` and a NUL into the buffer, as `strcpy` and `fgets` do, and sends the text.
-    ///
-    /// # Errors
-    /// The exit code of the text book's wrapper.
     pub fn send(&mut self, text: &str) -> io::Result<()> {
         self.buf[..text.len()].copy_from_slice(text.as_bytes());
         self.buf[text.len()] = 0;
@@ -43,9 +40,6 @@ impl Replica {
     }
 
     /// Reads a block into the buffer: as many bytes as it got, fewer than 8192 at the end only.
-    ///
-    /// # Errors
-    /// As [`Replica::send`].
     pub fn readnb(&mut self) -> io::Result<usize> {
         let mut got = 0;
         while got < MAXLINE {
@@ -59,9 +53,6 @@ impl Replica {
     }
 
     /// Reads up to a newline into the buffer and appends a NUL.
-    ///
-    /// # Errors
-    /// As [`Replica::send`].
     pub fn readlineb(&mut self) -> io::Result<usize> {
         let mut got = 0;
         while got < MAXLINE - 1 && self.read(1, got)? == 1 {

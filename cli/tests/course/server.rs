@@ -4,19 +4,17 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use engines::{PRESETS, Preset, Wait, WorkerCount};
-use testkit::{Ended, Folder, PATIENCE, Process, eventually, has_uring};
+use engines::{Preset, Wait, WorkerCount};
+use testkit::{Ended, Folder, PATIENCE, Process, eventually};
 
 /// The tested binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// Runs a test on every engine that this machine has.
 pub fn each_engine(test: impl Fn(&Preset)) {
-    for preset in PRESETS.iter().filter(|preset| !preset.needs_interface()) {
-        if !matches!(preset.wait, Wait::Uring | Wait::Port) || has_uring() {
-            println!("engine {}", preset.name);
-            test(preset);
-        }
+    for preset in testkit::presets() {
+        println!("engine {}", preset.name);
+        test(preset);
     }
 }
 

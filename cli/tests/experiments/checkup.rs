@@ -61,11 +61,8 @@ fn servers_of_http_2_alone_are_recognised() {
         check(&room, &format!("{server} grpc"), "gRPC, by calls", Some(refusal));
     }
     if has("nghttpd") {
-        let made = rcgen::generate_simple_self_signed(["a.org".to_owned()]).expect("a good name");
-        let key = room.folder.file("key.pem", made.signing_key.serialize_pem());
-        let cert = room.folder.file("cert.pem", made.cert.pem());
+        let [cert, key] = room.folder.certify("a.org");
         room.folder.file("index.html", "a page");
-        let [key, cert] = [key, cert].map(|path| path.display().to_string());
         // A race appends flags of ours, which the shell leaves out.
         let serves = format!("nghttpd -d {} {{port}} {key} {cert}", room.path().display());
         check(&room, &format!("sh -c 'exec {serves}'"), "HTTP/2 alone, by ALPN", None);

@@ -1,6 +1,7 @@
 //! Races, duets and exhibits of the museum from the real binary, each at its smallest size. The
 //! tests check files and output, not speeds.
 
+mod ab;
 mod bypass;
 mod checkup;
 mod docs;

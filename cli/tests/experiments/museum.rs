@@ -229,6 +229,27 @@ fn switches_of_processes_and_threads_are_counted_apart() {
 }
 
 #[test]
+fn a_kept_run_is_judged() {
+    let room = Room::shared();
+    let words = "staircase --scale 0.02 --clients 11,20 --report kept/museum-staircase.html";
+    room.museum(words).exits(0);
+    // A machine with other tests is not quiet: then nothing is a claim.
+    let judged = room.museum("verify kept --out kept");
+    assert!([Some(0), Some(98)].contains(&judged.code), "{}", judged.err);
+    for want in ["Five documents", "The staircase", "CSE4100", "museum-staircase.jsonl"] {
+        assert!(room.text("kept/index.html").contains(want), "{want}");
+        assert!(room.text("kept/README.md").contains(want), "{want}");
+    }
+    let again = room.museum("verify kept --json");
+    assert_eq!(again.code, judged.code, "{}", again.err);
+    let rows: Vec<Value> = serde_json::from_str(&again.out).expect("a JSON list");
+    assert_eq!((&rows[0]["exhibit"], rows.len()), (&"staircase".into(), 1));
+    assert!(rows[0]["published"]["source"].to_string().contains("CSE4100"));
+    room.museum("verify nowhere").exits(1);
+    room.museum("path-ladder --clients 3").exits(2).says("none of its variables");
+}
+
+#[test]
 fn an_interrupted_visit_shows_its_results_and_leaves_no_process() {
     let room = Room::shared();
     let mut visit = room.start("staircase --clients 11 --json");

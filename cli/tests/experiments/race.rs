@@ -334,4 +334,16 @@ fn plans_that_make_no_sense_are_usage_errors() {
     check(&["ab", "127.0.0.1:1", "true"], "found none on this machine");
     check(&["ab", "true", "true"], "ended before it was ready (exit 0)");
     check(&["ab", "sleep 9", "sleep 9", "index.html"], "expected /PATH or SCHEME://");
+    check(&["tune", "pge"], "did you mean page?");
+    check(&["tune", "page", "--slo", "mean < 5ms"], "expected one percentile");
+    check(&["tune", "page", "--rate", "0"], "expected a rate above 0");
+    check(&["tune", "page", "--servers", "epol"], "expected servers that fit this load");
+    check(&["tune", "page", "--preset", "caddy"], "expected nginx, apache-worker");
+    check(&["tune", "http://localhost/"], "expected --slo");
+}
+
+#[test]
+fn a_tune_shows_its_plan() {
+    let out = Room::shared().run(&["tune", "downstream", "--dry-run"]).success().out;
+    assert!(out.contains("p99 < 40ms") && out.contains("  thread\n"), "{out}");
 }

@@ -76,17 +76,25 @@ fn check_under(
 }
 
 /// Every process of the server is killed, again and again.
-pub fn killed_again_and_again(arm: &Arm) {
+#[track_caller]
+fn check_kills(arm: &Arm, mode: &str) {
     let kills = soak(2, 100);
-    for mode in ["sync", "os"] {
-        check_under(arm, mode, (kills, 4000 * kills), |server, again, _| {
-            let old = server.take().expect("it runs");
-            let port = old.address.port();
-            old.signal(Signal::KILL);
-            old.ended(PATIENCE);
-            *server = Some(again(port));
-        });
-    }
+    check_under(arm, mode, (kills, 4000 * kills), |server, again, _| {
+        let old = server.take().expect("it runs");
+        let port = old.address.port();
+        old.signal(Signal::KILL);
+        old.ended(PATIENCE);
+        *server = Some(again(port));
+    });
+}
+
+pub fn killed_again_and_again(arm: &Arm) {
+    check_kills(arm, "sync");
+}
+
+/// The log is in the kernel, which outlives the server.
+pub fn killed_before_a_sync(arm: &Arm) {
+    check_kills(arm, "os");
 }
 
 /// Workers and the committer are killed, one at a time.

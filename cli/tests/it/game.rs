@@ -1,11 +1,9 @@
 //! The world on the engines that can carry bytes from one session to another.
 
 use ::game::packet::{Ask, Bye, Moved, NoWay, Place, Role, Tell, VERSION};
-use wire::websocket::Opcode;
 
 use crate::arms::{Arm, EPOLL, POLL, PREFORK, SELECT, THREADS_EPOLL, URING};
 use crate::harness::{Client, Folder, Plan, Server};
-use crate::websocket;
 
 fn serve(arm: &Arm, more: &[&str]) -> Server {
     Plan::new(arm, "game").workers(1).with(&["--tick", "5ms"]).with(more).start()
@@ -111,32 +109,6 @@ fn a_walk(arm: &Arm) {
 #[test]
 fn a_walk_is_seen_under_each_way_to_wait() {
     [&EPOLL, &SELECT, &POLL, &URING].into_iter().for_each(a_walk);
-}
-
-/// A page hears of another page that joins, by bytes that the other's session pushes.
-#[test]
-fn pages_see_each_other() {
-    let join = |client: &mut Client, name: &str| {
-        let mut join = Vec::new();
-        let name = name.to_owned();
-        Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
-        client.send(websocket::frame(Opcode::Binary, &join));
-        websocket::next(client)
-    };
-    for arm in [&EPOLL, &SELECT, &POLL, &URING] {
-        arm.run(|arm| {
-            let server = serve(arm, &["--websocket"]);
-            let (mut one, mut two) = (websocket::enter(&server), websocket::enter(&server));
-            join(&mut one, "Ada");
-            let (_, welcome) = join(&mut two, "Bob");
-            let has = |bytes: &[u8], name: &[u8]| bytes.windows(3).any(|it| it == name);
-            assert!(has(&welcome, b"Ada"), "{welcome:?}");
-            let (opcode, told) = websocket::next(&mut one);
-            assert!(opcode == Opcode::Binary && has(&told, b"Bob"), "{told:?}");
-            drop((one, two));
-            server.stop();
-        });
-    }
 }
 
 #[test]

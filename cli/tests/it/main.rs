@@ -35,6 +35,7 @@ mod sets;
 mod sites;
 mod slow;
 mod spares;
+mod spoken;
 mod status;
 mod stock;
 mod storm;
@@ -78,20 +79,18 @@ groups! { $
         storm: reset_storm, who_never_closes_is_cut, churn;
         crash: supervisor_killed;
         durable: killed_again_and_again;
-        term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
-            the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
-        save: saved_when_the_last_client_is_gone, saved_at_the_end;
+        term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end,
+            a_draining_server_is_closed;
+        save: saved_when_the_last_client_is_gone;
         overflow: the_queue_overflows;
         scarce: few_descriptors_at_rest;
         injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
         vanished: who_vanished_is_asked_for, replies_to_who_vanished;
         drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
         handover: who_is_inside_stays;
-        web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system,
-            a_half_closed_client_waits_for_free;
+        web: the_same_answers, a_socket_in_the_file_system, a_half_closed_client_waits_for_free;
         addresses: several_addresses;
         slow: a_half_closed_reader_waits_for_free;
-        unheard: a_reader_that_pauses_stops_nothing;
         status: counts_agree_with_what_was_served;
         websocket: requests_in_messages;
     }
@@ -102,16 +101,14 @@ groups! { $
             great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
             bytes_for_another_session;
         stock: an_overlong_line, a_big_book;
-        budget: a_pause_is_no_end, a_shortage_costs_the_silent, unread_replies_count;
+        budget: a_shortage_costs_the_silent, unread_replies_count;
         slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
             who_takes_too_little_is_cut_off, the_idle_are_sent_home,
             a_request_that_never_ends;
         term: a_deaf_client_is_cut_when_forced;
         save: saved_at_intervals, never_torn;
         vanished: who_vanished_is_idle;
-        words: verbose, silent_by_default, timer;
-        web: a_great_file_to_a_slow_reader, the_slow_are_told, sealed;
-        sites: sites_by_name;
+        web: a_great_file_to_a_slow_reader, the_slow_are_told;
     }
 
     /// Arms of which the governor is tested.
@@ -142,13 +139,18 @@ groups! { $
     /// Tests of the administration, of rules and of files, once for each kind of container.
     office {
         manager: a_lent_listener;
-        unheard: an_unwritable_output_costs_nothing;
+        unheard: an_unwritable_output_costs_nothing, a_reader_that_pauses_stops_nothing;
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
         websocket: certificates_are_renewed, lines_of_pages;
-        web: rules, compressed;
+        budget: a_pause_is_no_end;
+        term: interrupted_under_load, a_hangup_is_no_end;
+        web: compressed, sealed, no_line_of_the_log_is_lost;
+        words: verbose, silent_by_default, timer;
+        sites: sites_by_name;
         addresses: rights_are_given_up;
-        save: a_full_disk, a_read_only_directory, one_server_a_book;
+        save: saved_at_the_end, a_full_disk, a_read_only_directory, one_server_a_book;
+        durable: killed_before_a_sync;
     }
 
     /// Tests of the administration where workers are processes.

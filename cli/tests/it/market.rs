@@ -74,9 +74,6 @@ pub struct Account(BTreeMap<u32, Change>);
 impl Account {
     /// Takes the replies to `pending`, oldest first, off the front of `heard`. Requests without a
     /// whole reply stay in `pending`, and an incomplete reply stays in `heard`.
-    ///
-    /// # Panics
-    /// At an invalid reply; the message names the request.
     #[track_caller]
     pub fn settle(&mut self, pending: &mut VecDeque<Request>, heard: &mut Vec<u8>) {
         let mut used = 0;

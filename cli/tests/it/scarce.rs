@@ -11,8 +11,8 @@ use crate::arms::Arm;
 use crate::harness::{Client, Family, Folder, PATIENCE, Plan, eventually, ms, numbers};
 use crate::market::book;
 
-/// CPU time that a server without descriptors may use in a second.
-const CPU_MAX: Duration = Duration::from_millis(400);
+/// CPU time that a server without descriptors may use in half a second.
+const CPU_MAX: Duration = ms(200);
 
 /// The most descriptors of the runtime in any architecture.
 const DESCRIPTORS_MAX: usize = 20;
@@ -26,13 +26,13 @@ fn serve(arm: &Arm) -> Plan<'_> {
     arm.book(book(3, 1_000_000))
 }
 
-/// Fails if the server's processes are busy for the next second.
+/// Fails if the server's processes are busy for the next half second.
 #[track_caller]
 fn check_rest(family: &Family) {
     let before = family.cpu();
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(ms(500));
     let used = family.cpu() - before;
-    assert!(used < CPU_MAX, "{used:?} of CPU in a second without descriptors");
+    assert!(used < CPU_MAX, "{used:?} of CPU without descriptors");
 }
 
 #[track_caller]

@@ -13,21 +13,15 @@ pub fn sites_by_name(arm: &Arm) {
     let text = |name: &str, text: &str| {
         folder.file(name, text).to_str().expect("a temporary path is text").to_owned()
     };
-    let certify = |site: &str| {
-        let names = vec![site.to_owned(), format!("*.{site}")];
-        let made = rcgen::generate_simple_self_signed(names).expect("good names");
-        text(&format!("{site}.key"), &made.signing_key.serialize_pem());
-        text(&format!("{site}.pem"), &made.cert.pem())
-    };
     let log = text("log", "");
     let mut options = format!("access-log = {log:?}\nlog-format = 'json'\n");
     for site in ["a.org", "b.org"] {
         std::fs::create_dir_all(folder.path().join(site)).expect("a temporary directory");
         text(&format!("{site}/f"), site);
-        let (cert, dir) = (certify(site), folder.path().display());
+        let ([cert, key], dir) = (folder.certify(site), folder.path().display());
         options += &format!(
             "[[site]]\nnames = ['{site}', '*.{site}']\nroot = '{dir}/{site}'\ncert = '{cert}'\n\
-             key = '{dir}/{site}.key'\nheader = ['X-Site: {site}']\n"
+             key = '{key}'\nheader = ['X-Site: {site}']\n"
         );
     }
     let config = text("sites.toml", &options);
@@ -54,7 +48,7 @@ pub fn sites_by_name(arm: &Arm) {
         }
         assert!(get("b.org", "a.org.pem", proxied).is_none(), "another certificate");
         if round == 0 {
-            certify("b.org");
+            folder.certify("b.org");
             server.signal(Signal::HUP);
             server.says("the certificates were reloaded");
             eventually("the new one is shown", PATIENCE, || {

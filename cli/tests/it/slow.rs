@@ -93,7 +93,7 @@ pub fn a_half_closed_reader_waits_for_free(arm: &Arm) {
         client.send(request(is_framed));
         client.finish();
         let cpu = idle_cpu(&server);
-        assert!(cpu < ms(100), "{cpu:?} of CPU in a second, in messages: {is_framed}");
+        assert!(cpu < ms(100), "{cpu:?} of CPU, in messages: {is_framed}");
         let len = client.rest().len();
         // A message has ten bytes of head and no second newline.
         let (least, most) = (20 * text.len(), 20 * (text.len() + 12));

@@ -34,10 +34,10 @@ fn check_golden(arm: &Arm, path: &Path, piece: usize) {
     assert_eq!(client.rest(), b"", "{what}");
 }
 
+/// Every second one byte by byte. The simulator plays each in all kinds of pieces.
 pub fn golden_sessions(arm: &Arm) {
-    for path in &transcript::all() {
-        check_golden(arm, path, usize::MAX);
-        check_golden(arm, path, 1);
+    for (at, path) in transcript::all().iter().enumerate() {
+        check_golden(arm, path, if at % 2 == 0 { usize::MAX } else { 1 });
     }
 }
 

@@ -98,15 +98,6 @@ pub fn lines_of_pages(arm: &Arm) {
     assert_eq!(server.ended(PATIENCE).code, Some(0));
 }
 
-/// Makes a certificate and its key in the files `cert` and `key`; returns the flags for them.
-fn certify(folder: &Folder) -> [String; 4] {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
-    let file = |name: &str, text: &str| folder.file(name, text).display().to_string();
-    let (cert, key) =
-        (file("cert", &made.cert.pem()), file("key", &made.signing_key.serialize_pem()));
-    ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
-}
-
 /// A WebSocket over TLS to a server that is believed to have this certificate.
 fn secure(scheme: &str, server: &Server, cert: &str) -> Stream {
     let target = format!("{scheme}://localhost:{}", server.address.port()).parse();
@@ -131,8 +122,8 @@ fn hear(client: &mut Stream) -> Vec<u8> {
 #[test]
 fn flags_put_tls_around_websocket() {
     let folder = Folder::new();
-    let [cert_flag, cert, key_flag, key] = &certify(&folder);
-    let flags = ["--websocket", cert_flag, cert, key_flag, key];
+    let [cert, key] = &folder.certify("localhost");
+    let flags = ["--websocket", "--tls-cert", cert, "--tls-key", key];
     for arm in [&EPOLL, &URING] {
         arm.run(|arm| {
             let data = folder.file("stock.txt", book(3, 10));
@@ -150,15 +141,16 @@ fn flags_put_tls_around_websocket() {
             run(Command::new(BINARY).args(["load", &target, "--depth", "8", "-n", "900"])).loaded();
             server.stop();
             let server = Plan::new(arm, "game").workers(1).with(&flags).start();
-            let mut page = secure("echo+wss", &server, cert);
-            let (mut join, name) = (Vec::new(), "Ada".to_owned());
-            Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
-            page.write_all(&join).expect("a server that reads");
+            let join = |name: &str| {
+                let mut page = secure("echo+wss", &server, cert);
+                let mut join = Vec::new();
+                Ask::Join { version: 1, role: Role::Player, name: name.into() }.put(&mut join);
+                page.write_all(&join).expect("a server that reads");
+                page
+            };
+            let mut page = join("Ada");
             hear(&mut page);
-            let mut other = secure("echo+wss", &server, cert);
-            let (mut join, name) = (Vec::new(), "Bob".to_owned());
-            Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
-            other.write_all(&join).expect("a server that reads");
+            let other = join("Bob");
             let told = hear(&mut page);
             assert!(told.windows(3).any(|it| it == b"Bob"), "{told:?}");
             drop((page, other));
@@ -176,11 +168,11 @@ fn flags_put_tls_around_websocket() {
 /// certificate.
 pub fn certificates_are_renewed(arm: &Arm) {
     let folder = Folder::new();
-    let flags = certify(&folder);
+    let [cert, key] = folder.certify("localhost");
     let first = folder.path().join("first").display().to_string();
-    std::fs::copy(&flags[1], &first).expect("a temporary directory");
+    std::fs::copy(&cert, &first).expect("a temporary directory");
     let data = folder.file("stock.txt", book(3, 90));
-    let server = arm.stock(&data).with(&flags.each_ref().map(String::as_str)).start();
+    let server = arm.stock(&data).with(&["--tls-cert", &cert, "--tls-key", &key]).start();
     let place = format!("line+tls://localhost:{}", server.address.port());
     let client = |cert: &str| {
         let words = ["load", &place, "--request", "buy 1 1", "-n", "1", "--cacert", cert];
@@ -188,13 +180,13 @@ pub fn certificates_are_renewed(arm: &Arm) {
     };
     // Its exit code also says whether a busy machine let it measure.
     let serves = |cert: &str| client(cert).out.contains("certificate checked");
-    folder.file("cert", "none");
+    folder.file("localhost.pem", "none");
     server.signal(Signal::HUP);
     server.says("the certificates are unchanged");
     assert!(serves(&first), "{:?}", client(&first));
-    certify(&folder);
+    folder.certify("localhost");
     server.signal(Signal::HUP);
     server.says("the certificates were reloaded");
-    eventually("the new one is shown", PATIENCE, || serves(&flags[1]) && !serves(&first));
+    eventually("the new one is shown", PATIENCE, || serves(&cert) && !serves(&first));
     server.stop();
 }

@@ -4,7 +4,7 @@
 use crate::browser::Browser;
 use serde_json::json;
 use std::process::Command;
-use testkit::{Folder, Law, Server, WAVE_RATE, skip, wave};
+use testkit::{Folder, Law, Server, WAVE_RATE, wave};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -18,18 +18,13 @@ const PAGE: &str = include_str!("site.html");
 /// Shows eight pictures; the test awaits `check`.
 const SCRIPT: &str = include_str!("site.js");
 
-/// A server of the site; `None` if the machine does not support the engine.
-fn serve(engine: &str, site: &Folder) -> Option<Server> {
+/// A server of the site.
+fn serve(engine: &str, site: &Folder) -> Server {
     let mut command = Command::new(EXE);
     command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);
     // A browser opens six connections; with one client at a time five of them wait.
     command.args(["--keep-alive", if engine == "iterative" { "50ms" } else { "15s" }]);
-    let server = Server::try_start(command.arg(site.path())).ok();
-    if server.is_none() {
-        assert!(engine == "uring", "{engine} does not begin");
-        skip("io_uring");
-    }
-    server
+    Server::start(command.arg(site.path()))
 }
 
 #[test]
@@ -53,9 +48,8 @@ fn a_site_on_every_engine() {
     }
     // Servers live until the end: a page that was left may still send requests.
     let mut servers = Vec::new();
-    let presets = engines::PRESETS.iter().filter(|preset| !preset.needs_interface());
-    for engine in presets.map(|preset| preset.name) {
-        let Some(server) = serve(engine, &room) else { continue };
+    for engine in testkit::presets().map(|preset| preset.name) {
+        let server = serve(engine, &room);
         let page = format!("http://{}/index.html", server.address);
         browser.go(&page);
         let found = browser.eval("check().catch(error => String(error))");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use ::game::packet::{Ask, Role};
 use serde_json::json;
-use testkit::{Server, skip};
+use testkit::Server;
 
 use crate::browser::Browser;
 
@@ -58,11 +58,7 @@ fn pages_talk_to_services() {
 
 #[test]
 fn the_chat_of_the_examples() {
-    let here = std::env::current_exe().expect("this program has a path");
-    let chat = here.ancestors().nth(2).map(|dir| dir.join("examples/websocket"));
-    let Some(chat) = chat.filter(|path| path.exists()) else {
-        return skip("examples next to the tests");
-    };
+    let Some(chat) = testkit::example("websocket") else { return };
     let Some(mut browser) = Browser::open() else { return };
     let server = Server::start(Command::new(chat).args(["--port", "0"]));
     browser.go(&format!("http://{}/", server.address));

@@ -22,13 +22,9 @@ impl Site {
     pub fn new() -> Site {
         let folder = Folder::new();
         std::fs::create_dir(folder.path().join("www")).expect("a temporary directory");
-        let text = |name: &str, text: &str| folder.file(name, text).display().to_string();
-        let names = ["localhost".to_owned()];
-        let made = rcgen::generate_simple_self_signed(names).expect("a good name");
-        let cert = text("cert.pem", &made.cert.pem());
-        let key = text("key.pem", &made.signing_key.serialize_pem());
+        let [cert, key] = folder.certify("localhost");
         for (name, body) in [("a", "0123456789"), ("b", "bb"), ("great", &"x".repeat(1 << 20))] {
-            text(&format!("www/{name}"), body);
+            folder.file(&format!("www/{name}"), body);
         }
         Site { folder, cert, key }
     }

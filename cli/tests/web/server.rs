@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
 use testkit::procfs::Family;
-use testkit::{Folder, PATIENCE, has_uring};
+use testkit::{Folder, PATIENCE};
 
 /// The tested binary.
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
@@ -67,17 +67,17 @@ pub fn servers(site: &Folder) -> Vec<Server> {
 
 /// The same with arguments that `args` gives for each engine.
 pub fn servers_with(site: &Folder, args: impl Fn(&str) -> Vec<String> + Sync) -> Vec<Server> {
-    let presets = engines::PRESETS.iter().filter(|preset| !preset.needs_interface());
-    let names = presets.map(|preset| preset.name);
-    let names: Vec<&str> = names.filter(|name| *name != "uring" || has_uring()).collect();
     std::thread::scope(|scope| {
         let args = &args;
         let start = |name| {
             let args = args(name);
             Server::open(name, site, &args.iter().map(String::as_str).collect::<Vec<_>>())
         };
-        let open = |name| scope.spawn(move || start(name));
-        let opened: Vec<_> = names.into_iter().map(open).collect();
+        let open = |preset: &engines::Preset| {
+            let name = preset.name;
+            scope.spawn(move || start(name))
+        };
+        let opened: Vec<_> = testkit::presets().map(open).collect();
         opened.into_iter().map(|it| it.join().expect("a server that is ready")).collect()
     })
 }

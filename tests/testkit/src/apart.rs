@@ -23,9 +23,6 @@ pub fn server<'a, S: Service>(
 }
 
 /// Starts this program again, as the client of the server at `listening`.
-///
-/// # Panics
-/// If it cannot be started.
 pub fn client(listening: SocketAddr) -> Child {
     let mut command = Command::new(env::current_exe().expect("this program has a path"));
     command.args([CLIENT, &listening.to_string(), &process::this().to_string()]);
@@ -33,9 +30,6 @@ pub fn client(listening: SocketAddr) -> Child {
 }
 
 /// The address and the process of the server, if this program is the client.
-///
-/// # Panics
-/// If [`client`] did not start it.
 pub fn visited() -> Option<(SocketAddr, Pid)> {
     let words: Vec<String> = env::args().collect();
     let [_, word, address, server] = &words[..] else { return None };

@@ -19,9 +19,6 @@ pub struct EchoServer {
 
 impl EchoServer {
     /// Starts it on a port of loopback.
-    ///
-    /// # Panics
-    /// If no port is free.
     pub fn start() -> EchoServer {
         let requests = Arc::<AtomicU64>::default();
         let count = Arc::clone(&requests);

@@ -41,6 +41,17 @@ impl Folder {
         path
     }
 
+    /// Makes a certificate of `name` and of all names below it: the paths of the files `NAME.pem`
+    /// and `NAME.key`, as arguments.
+    pub fn certify(&self, name: &str) -> [String; 2] {
+        let names = vec![name.to_owned(), format!("*.{name}")];
+        let made = rcgen::generate_simple_self_signed(names).expect("a good name");
+        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        [("pem", cert), ("key", key)]
+            .map(|(ending, text)| self.file(&format!("{name}.{ending}"), text))
+            .map(|path| path.display().to_string())
+    }
+
     /// The contents of a file; empty if it is not there.
     pub fn text(&self, name: &str) -> String {
         let bytes = fs::read(self.path().join(name)).unwrap_or_default();
@@ -59,9 +70,6 @@ impl Folder {
 }
 
 /// A file with these bytes and without a name, which ends with its last descriptor.
-///
-/// # Panics
-/// If the disk is full or read-only.
 pub fn nameless(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().expect("a temporary file");
     file.write_all(bytes).expect("room for a temporary file");

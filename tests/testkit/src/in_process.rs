@@ -66,9 +66,6 @@ pub fn serve<S: Service>(
 ///
 /// # Errors
 /// If the server cannot run.
-///
-/// # Panics
-/// If the server panics.
 pub fn serve_by<S: Service>(
     parts: (&S, &S::State, &Assets),
     live: impl FnOnce(&Server<'_, S>, &mut dyn FnMut(&Started)) -> Result<Report, Fault> + Send,
@@ -97,9 +94,6 @@ pub fn serve_by<S: Service>(
 ///
 /// # Errors
 /// If the connection fails or [`PATIENCE`] ends.
-///
-/// # Panics
-/// Never.
 pub fn talk(address: SocketAddr, pieces: &[Vec<u8>]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_nodelay(true)?;

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 
+use engines::{PRESETS, Preset, Wait};
 use sys::uring::{Setup, Uring};
 
 const ROWS: &str = include_str!("../../../tests/skips.toml");
@@ -102,6 +103,14 @@ pub fn has_uring() -> bool {
         skip("io_uring");
     }
     is_here
+}
+
+/// The engines of this machine that need no network interface of their own.
+pub fn presets() -> impl Iterator<Item = &'static Preset> {
+    PRESETS.iter().filter(|preset| {
+        let is_ring = matches!(preset.wait, Wait::Uring | Wait::Port);
+        !preset.needs_interface() && (!is_ring || has_uring())
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! folders, foreign programs, and a single rule for tests that cannot run on this machine.
 //!
 //! Test code only: no crate depends on it outside `[dev-dependencies]`. Nothing here waits without
-//! a limit; a wait that reaches its limit panics and prints what the program wrote.
+//! a limit. A wait that reaches its limit, and any other step that fails, panics and prints what the
+//! program wrote.
 
 pub mod apart;
 mod echo;
@@ -21,7 +22,7 @@ mod wave;
 pub use echo::EchoServer;
 pub use folder::{Folder, nameless};
 pub use in_process::{serve, serve_by, talk};
-pub use lacks::{chromium, example, has, has_uring, locust, program, skip};
+pub use lacks::{chromium, example, has, has_uring, locust, presets, program, skip};
 pub use listen::{listen, listen_at};
 pub use process::{Ended, Process, run};
 pub use server::{Server, free_port};

@@ -41,9 +41,6 @@ pub struct Ended {
 }
 
 /// Runs a program to its end.
-///
-/// # Panics
-/// If it cannot be started or does not end within [`PATIENCE`].
 #[track_caller]
 pub fn run(command: &mut Command) -> Ended {
     Process::start(command).end(PATIENCE)
@@ -57,18 +54,12 @@ impl fmt::Debug for Ended {
 
 impl Ended {
     /// Expects exit code 0.
-    ///
-    /// # Panics
-    /// If it is another, with everything that the program wrote.
     #[track_caller]
     pub fn success(self) -> Ended {
         self.exits(0)
     }
 
     /// Expects this exit code.
-    ///
-    /// # Panics
-    /// As [`Ended::success`].
     #[track_caller]
     pub fn exits(self, code: i32) -> Ended {
         assert_eq!(self.code, Some(code), "expected exit code {code}, found {self:?}");
@@ -77,9 +68,6 @@ impl Ended {
 
     /// Expects exit code 0 of `roundhouse load`, or 98: a busy machine makes its times invalid, but
     /// not its replies.
-    ///
-    /// # Panics
-    /// As [`Ended::success`].
     #[track_caller]
     pub fn loaded(self) -> Ended {
         assert!(matches!(self.code, Some(0 | 98)), "expected exit code 0 or 98, found {self:?}");
@@ -87,9 +75,6 @@ impl Ended {
     }
 
     /// Expects `words` on stderr.
-    ///
-    /// # Panics
-    /// If they are not there, with everything that the program wrote.
     #[track_caller]
     pub fn says(self, words: &str) -> Ended {
         assert!(self.err.contains(words), "expected {words:?}, found {self:?}");
@@ -99,18 +84,12 @@ impl Ended {
 
 impl Process {
     /// Starts a program without input.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[track_caller]
     pub fn start(command: &mut Command) -> Process {
         Process::start_with(command, Stdio::null())
     }
 
     /// Starts a program with this standard input.
-    ///
-    /// # Panics
-    /// If it cannot be started.
     #[track_caller]
     pub fn start_with(command: &mut Command, stdin: Stdio) -> Process {
         let line = format!("{command:?}");
@@ -160,9 +139,6 @@ impl Process {
     }
 
     /// Waits until stderr contains `words`.
-    ///
-    /// # Panics
-    /// If it does not within [`PATIENCE`].
     #[track_caller]
     pub fn says(&self, words: &str) {
         assert!(self.says_within(words, PATIENCE), "expected {words:?} on stderr: {}", self.said());
@@ -175,9 +151,6 @@ impl Process {
     }
 
     /// Sends a signal.
-    ///
-    /// # Panics
-    /// If the program has been collected already.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         process::kill(self.pid(), signal).expect("the program runs");
@@ -194,9 +167,6 @@ impl Process {
     }
 
     /// Waits until it has ended, and every process that shares its pipes.
-    ///
-    /// # Panics
-    /// If it does not end within `limit`; the message has its output.
     #[track_caller]
     pub fn end(&mut self, limit: Duration) -> Ended {
         let status = self.end_of_own(limit);

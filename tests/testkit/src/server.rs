@@ -12,9 +12,6 @@ use crate::procfs::is_alive;
 use crate::{Ended, PATIENCE, Process, eventually};
 
 /// A port of loopback for a server that is restarted on it.
-///
-/// # Panics
-/// If none is free.
 pub fn free_port() -> u16 {
     sys::free_port(Ipv4Addr::LOCALHOST.into()).expect("a free port")
 }
@@ -35,37 +32,17 @@ pub struct Server {
 
 impl Server {
     /// Starts a server and waits until it is ready.
-    ///
-    /// # Panics
-    /// If it ends instead, with what it wrote.
     #[track_caller]
     pub fn start(command: &mut Command) -> Server {
         Server::start_with(command, Stdio::null())
     }
 
     /// The same with this standard input.
-    ///
-    /// # Panics
-    /// If it ends instead, with what it wrote.
     #[track_caller]
     pub fn start_with(command: &mut Command, stdin: Stdio) -> Server {
-        Server::of(Process::start_with(command, stdin)).unwrap_or_else(|ended| {
-            panic!("expected a server that is ready: {}", ended.said());
-        })
-    }
-
-    /// Starts a server; gives back the process if it ends instead.
-    ///
-    /// # Errors
-    /// The process.
-    #[track_caller]
-    pub fn try_start(command: &mut Command) -> Result<Server, Process> {
-        Server::of(Process::start(command))
-    }
-
-    #[track_caller]
-    fn of(process: Process) -> Result<Server, Process> {
-        let Some(ready) = announcement(&process) else { return Err(process) };
+        let process = Process::start_with(command, stdin);
+        let ready = announcement(&process)
+            .unwrap_or_else(|| panic!("expected a server that is ready: {}", process.said()));
         let listening = ready["listening"].as_str();
         let address = listening.and_then(|text| match text.starts_with("unix:") {
             true => Some(SocketAddr::from(([0; 4], 0))),
@@ -73,7 +50,7 @@ impl Server {
         });
         let address = address.unwrap_or_else(|| panic!("`listening` is an address: {ready}"));
         let pid = process.pid();
-        Ok(Server { process, pid, address, ready })
+        Server { process, pid, address, ready }
     }
 
     /// Its port.
@@ -82,18 +59,12 @@ impl Server {
     }
 
     /// Sends a signal to the supervisor.
-    ///
-    /// # Panics
-    /// If it has ended.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         process::kill(self.pid, signal).expect("the server runs");
     }
 
     /// Waits until a successor announces itself. Signals go to it from then on.
-    ///
-    /// # Panics
-    /// If none does, or it listens elsewhere.
     #[track_caller]
     pub fn hands_over(&mut self) {
         let ready = announcement(&self.process)
@@ -105,9 +76,6 @@ impl Server {
 
     /// Waits until a successor is ready and its predecessor has left; the predecessor's exit code,
     /// if it is our child.
-    ///
-    /// # Panics
-    /// If either does not happen.
     #[track_caller]
     pub fn succeeded(&mut self) -> Option<i32> {
         let before = self.pid;
@@ -126,18 +94,12 @@ impl Server {
     }
 
     /// Waits for the end.
-    ///
-    /// # Panics
-    /// If it does not end within `limit`.
     #[track_caller]
     pub fn ended(mut self, limit: Duration) -> Ended {
         self.process.end(limit)
     }
 
     /// Drains it by `SIGTERM` and waits for a clean end.
-    ///
-    /// # Panics
-    /// If it does not end, or with another exit code than 0.
     #[track_caller]
     pub fn stop(mut self) -> Ended {
         self.signal(Signal::TERM);

@@ -53,9 +53,6 @@ impl Terminal {
     ///
     /// A program that draws whole screens moves the cursor over blanks, so wait for its words one
     /// by one.
-    ///
-    /// # Panics
-    /// If it is not shown within [`PATIENCE`].
     #[track_caller]
     pub fn shows(&self, from: usize, text: &str) -> usize {
         let look = |bytes: &[u8]| {
@@ -75,9 +72,6 @@ impl Terminal {
     }
 
     /// Sends a signal to the program.
-    ///
-    /// # Panics
-    /// If it has been collected already.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::of(self.child.id().cast_signed()).expect("a child has a number");
@@ -85,9 +79,6 @@ impl Terminal {
     }
 
     /// Waits for the end of the program.
-    ///
-    /// # Panics
-    /// If it does not end, or does not restore the terminal's mode.
     #[track_caller]
     pub fn ended(&mut self) -> ExitStatus {
         let status = wait_for("the program ends", PATIENCE, || {

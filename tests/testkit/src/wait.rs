@@ -10,9 +10,6 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Waits until `is_true` holds, and returns how long that took.
-///
-/// # Panics
-/// If it does not hold within `limit`.
 #[track_caller]
 pub fn eventually(what: &str, limit: Duration, mut is_true: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
@@ -21,9 +18,6 @@ pub fn eventually(what: &str, limit: Duration, mut is_true: impl FnMut() -> bool
 }
 
 /// Waits until `look` returns something.
-///
-/// # Panics
-/// If it returns nothing within `limit`.
 #[track_caller]
 pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
@@ -43,9 +37,6 @@ pub fn soak<T>(short: T, long: T) -> T {
 
 /// 0, 1, 2, ...: `count` rounds of a storm, or as many as fit in the `ROUNDHOUSE_STORM` seconds
 /// that `cargo xtask soak storms` gives.
-///
-/// # Panics
-/// If the variable is not a number.
 pub fn rounds(count: usize) -> impl Iterator<Item = usize> {
     let length = std::env::var("ROUNDHOUSE_STORM").ok().map(|text| {
         Duration::from_secs(text.parse().expect("ROUNDHOUSE_STORM is a number of seconds"))

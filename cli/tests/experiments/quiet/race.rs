@@ -1,10 +1,8 @@
 //! Verdicts of `race` that a busy machine would change.
 
-use std::path::Path;
+use testkit::{Ended, has};
 
-use testkit::{Ended, has, skip};
-
-use crate::{BINARY, Room};
+use crate::Room;
 
 #[test]
 fn servers_in_turn_are_answered_in_one_sentence() {
@@ -46,14 +44,10 @@ fn allocations_count() -> bool {
 /// wastes nothing.
 #[test]
 fn planted_causes_are_found() {
-    let examples = Path::new(BINARY).with_file_name("examples");
-    let server = examples.join("wasteful");
     if !has("strace") {
         return;
     }
-    if !server.exists() {
-        return skip("examples next to the tests");
-    }
+    let Some(server) = testkit::example("wasteful") else { return };
     let room = Room::alone();
     let wastes = [
         ("calls", "stays", "system calls"),
@@ -75,7 +69,8 @@ fn planted_causes_are_found() {
     };
     let arms: Vec<String> =
         ["nothing"].into_iter().chain(wastes.iter().map(|it| it.0)).map(arm).collect();
-    let head = "baseline = \"nothing\"\nblocks = 6\nwindows = 4\nwindow = \"40ms\"\n";
+    let head =
+        "baseline = \"nothing\"\nblocks = 6\nwindows = 4\nwindow = \"40ms\"\nwarmup = \"30ms\"\n";
     let point = "[[point]]\nname = \"stays\"\nconnections = 4\ndepth = 1\n\
         [[point]]\nname = \"comes and goes\"\nconnections = 4\ndepth = 1\n\
         requests_per_connection = 20\n";

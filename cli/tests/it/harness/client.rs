@@ -94,10 +94,8 @@ impl Client {
         sys::socket::set_linger_reset(&self.stream).expect("a socket");
     }
 
-    /// Disappears without a segment, like a machine that loses its power.
-    ///
-    /// # Errors
-    /// Without the privilege to do so: the connection was closed in the usual way.
+    /// Disappears without a segment, like a machine that loses its power; without the privilege to
+    /// do so it closes in the usual way.
     pub fn vanish(self) -> io::Result<()> {
         sys::socket::abandon(self.stream.into())
     }

@@ -23,7 +23,6 @@ pub struct Plan<'a> {
     /// The program and arguments before the binary; that program must `exec` the rest.
     before: Vec<String>,
     binary: PathBuf,
-    /// Calls that a filter refuses.
     /// The folder of the book, which lasts as long as the server.
     folder: Option<Folder>,
 }
@@ -89,18 +88,12 @@ impl<'a> Plan<'a> {
     }
 
     /// Starts it and waits until it is ready.
-    ///
-    /// # Panics
-    /// If it ends instead, with its output.
     #[track_caller]
     pub fn start(self) -> Server {
         self.announce().0
     }
 
     /// Starts it, and returns its announcement too.
-    ///
-    /// # Panics
-    /// As [`Plan::start`].
     #[track_caller]
     pub fn announce(self) -> (Server, serde_json::Value) {
         let server = testkit::Server::start(&mut self.command());
