@@ -30,10 +30,10 @@ const SECOND_TRIES: usize = 3;
 const CALM: &[(&str, &str)] = &[
     ("checkup::faults", ""),
     ("cli::experiments", "quiet::"),
-    ("cli::load", ""),
+    ("cli::load", "quiet::"),
     ("cli::web", "generators::"),
     ("load::models", ""),
-    ("pacing::it", ""),
+    ("pacing::it", "stalls::"),
 ];
 
 /// The longest suites, in the order in which they start.
@@ -48,7 +48,12 @@ const AT_ONCE: usize = 3;
 fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
         "cli::it" => Some(4),
-        "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" => Some(2),
+        "checkup::faults"
+        | "cli::course"
+        | "cli::experiments"
+        | "cli::experiments::quiet"
+        | "cli::pages"
+        | "cli::stream" => Some(2),
         _ => None,
     }
 }
@@ -415,12 +420,12 @@ mod tests {
     fn what_is_calm_comes_first_and_the_longest_begins_the_rest() {
         let folder = tempfile::tempdir().unwrap();
         let suite = |name: &str| Suite { name: name.into(), ..script(&folder, "exit 0") };
-        let all = ["a::b", "cli::experiments", "cli::it", "cli::load"].map(suite).to_vec();
+        let all = ["a::b", "cli::experiments", "cli::it", "checkup::faults"].map(suite).to_vec();
         let (calm, others) = in_order(all);
         let parts = |suites: &[Suite]| -> Vec<String> {
             suites.iter().map(|it| format!("{} {}", it.name, it.chosen.join(" "))).collect()
         };
-        assert_eq!(parts(&calm), ["cli::experiments::quiet quiet::", "cli::load "]);
+        assert_eq!(parts(&calm), ["cli::experiments::quiet quiet::", "checkup::faults "]);
         assert_eq!(parts(&others), ["cli::it ", "cli::experiments --skip quiet::", "a::b "]);
         let ran = at_once(2, others, folder.path()).unwrap();
         assert_eq!(ran.len(), 3, "each once");
