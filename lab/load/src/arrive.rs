@@ -7,130 +7,106 @@
 //!
 //! | model | arrivals | work |
 //! |---|---|---|
-//! | closed | [`Ramp`], all at once or along a ramp | endless batches |
-//! | open | [`Poisson`], [`Constant`] | one request on any free connection |
+//! | closed | [users](ArrivalProcess::users), all at once or along a ramp | endless batches |
+//! | open | a [rate](ArrivalProcess::at_rate) or [stages](ArrivalProcess::staged) | one request |
 //! | sessions | the same | k requests on a separate connection |
 //!
 //! Moments do not shift. An overdue arrival is handled at once, with its original due time: that is
 //! the queue of a slow server, and latency counts from there.
 
 use crate::Instant;
+use crate::model::Arrivals;
+use crate::stages::Stages;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// An arrival process: a sequence of moments that never decrease.
-pub trait Arrive: Send {
-    /// Begins at `start`; called once, before the other methods.
-    fn start(&mut self, start: Instant);
+/// A sequence of moments that never decrease.
+#[derive(Clone, Debug)]
+pub struct ArrivalProcess {
+    start: Instant,
+    left: u64,
+    /// Draws the gaps from an exponential distribution; `None`: they are even.
+    random: Option<Pcg64Mcg>,
+    /// The gaps so far, in mean gaps. A sum of floats of this size is exact to the nanosecond for a
+    /// hundred days.
+    sum: f64,
+    /// The part of a gap before the first, so that several threads can interleave. It is no part of
+    /// the sum, because rounding must not drift over a long run.
+    phase: f64,
+    rate: Rate,
+}
+
+#[derive(Clone, Debug)]
+enum Rate {
+    /// The mean gap (ns).
+    Steady(f64),
+    /// The level of arrivals in all of this many threads.
+    Staged(Arc<Stages>, f64),
+}
+
+impl ArrivalProcess {
+    /// `count` users, of whom `rate` arrive each second; `None`: all at once.
+    pub fn users(count: u64, rate: Option<f64>) -> Self {
+        let rate = Rate::Steady(rate.map_or(0.0, |rate| 1e9 / rate));
+        Self { start: Instant::ZERO, left: count, random: None, sum: 0.0, phase: 0.0, rate }
+    }
+
+    /// The share of thread `part` of `parts` in `rate` arrivals a second.
+    pub fn at_rate(rate: f64, arrivals: Arrivals, seed: u64, of: (usize, usize)) -> Self {
+        let rate = Rate::Steady(1e9 * of.1 as f64 / rate);
+        Self::endless(rate, arrivals, (seed, 0x6172_7269_7665), of)
+    }
+
+    /// The same at a rate in stages.
+    pub fn staged(stages: Arc<Stages>, arrivals: Arrivals, seed: u64, of: (usize, usize)) -> Self {
+        let rate = Rate::Staged(stages, of.1 as f64);
+        Self::endless(rate, arrivals, (seed, 0x0073_7461_6765), of)
+    }
+
+    fn endless(
+        rate: Rate,
+        arrivals: Arrivals,
+        (seed, salt): (u64, u64),
+        (part, parts): (usize, usize),
+    ) -> Self {
+        let (random, phase) = match arrivals {
+            // Poisson processes add up to one; separate seeds keep the parts independent.
+            Arrivals::Poisson => {
+                let seed = seed.wrapping_add(part as u64 * 0x9e37_79b9) ^ salt;
+                (Some(Pcg64Mcg::seed_from_u64(seed)), 0.0)
+            }
+            Arrivals::Constant => (None, part as f64 / parts as f64),
+        };
+        let mut process =
+            Self { start: Instant::ZERO, left: u64::MAX, random, sum: 0.0, phase, rate };
+        process.sum = process.random.as_mut().map_or(0.0, exponential);
+        process
+    }
+
+    /// Begins at `start`.
+    pub fn start(&mut self, start: Instant) {
+        self.start = start;
+    }
 
     /// The due time of the next arrival; `None` at the end.
-    fn due(&self) -> Option<Instant>;
+    pub fn due(&self) -> Option<Instant> {
+        if self.left == 0 {
+            return None;
+        }
+        let sum = self.sum + self.phase;
+        let after = match &self.rate {
+            Rate::Steady(gap_ns) => Duration::from_nanos((sum * gap_ns) as u64),
+            Rate::Staged(stages, parts) => Duration::from_secs_f64(stages.passes(sum * parts)?),
+        };
+        Some(self.start + after)
+    }
 
     /// Advances to the next arrival.
-    fn advance(&mut self);
-}
-
-/// A number of users, all at the start or evenly along a ramp.
-#[derive(Clone, Copy, Debug)]
-pub struct Ramp {
-    left: u64,
-    gap: Duration,
-    next: Instant,
-}
-
-/// Evenly spaced arrivals.
-#[derive(Clone, Copy, Debug)]
-pub struct Constant {
-    start: Instant,
-    gap_ns: f64,
-    phase: f64,
-    count: u64,
-}
-
-/// Independent arrivals: gaps are drawn from an exponential distribution.
-#[derive(Clone, Debug)]
-pub struct Poisson {
-    gap_ns: f64,
-    /// Nanoseconds since the start. A sum of floats of this size is exact to the nanosecond for a
-    /// hundred days.
-    at_ns: f64,
-    start: Instant,
-    random: Pcg64Mcg,
-}
-
-impl Ramp {
-    /// `users` at once.
-    pub fn at_once(users: u64) -> Self {
-        Self { left: users, gap: Duration::ZERO, next: Instant::ZERO }
-    }
-
-    /// `users`, of whom `rate` arrive each second.
-    pub fn at_rate(users: u64, rate: f64) -> Self {
-        Self { left: users, gap: Duration::from_secs_f64(1.0 / rate), next: Instant::ZERO }
-    }
-}
-
-impl Arrive for Ramp {
-    fn start(&mut self, start: Instant) {
-        self.next = start;
-    }
-
-    fn due(&self) -> Option<Instant> {
-        (self.left > 0).then_some(self.next)
-    }
-
-    fn advance(&mut self) {
+    pub fn advance(&mut self) {
         self.left = self.left.saturating_sub(1);
-        self.next = self.next + self.gap;
-    }
-}
-
-impl Constant {
-    /// `rate` arrivals a second. The first comes after a fraction `phase` (0 to 1) of a gap, so
-    /// that several threads can interleave.
-    pub fn new(rate: f64, phase: f64) -> Self {
-        Self { start: Instant::ZERO, gap_ns: 1e9 / rate, phase, count: 0 }
-    }
-}
-
-impl Arrive for Constant {
-    fn start(&mut self, start: Instant) {
-        self.start = start;
-    }
-
-    fn due(&self) -> Option<Instant> {
-        // Multiplied, not summed: rounding must not drift over a long run.
-        let ns = (self.count as f64 + self.phase) * self.gap_ns;
-        Some(self.start + Duration::from_nanos(ns as u64))
-    }
-
-    fn advance(&mut self) {
-        self.count += 1;
-    }
-}
-
-impl Poisson {
-    /// `rate` arrivals a second on average, drawn from `seed`.
-    pub fn new(rate: f64, seed: u64) -> Self {
-        let random = Pcg64Mcg::seed_from_u64(seed ^ 0x6172_7269_7665);
-        let mut poisson = Self { gap_ns: 1e9 / rate, at_ns: 0.0, start: Instant::ZERO, random };
-        poisson.advance();
-        poisson
-    }
-}
-
-impl Arrive for Poisson {
-    fn start(&mut self, start: Instant) {
-        self.start = start;
-    }
-
-    fn due(&self) -> Option<Instant> {
-        Some(self.start + Duration::from_nanos(self.at_ns as u64))
-    }
-
-    fn advance(&mut self) {
-        self.at_ns += exponential(&mut self.random) * self.gap_ns;
+        self.sum += self.random.as_mut().map_or(1.0, exponential);
     }
 }
 
@@ -148,34 +124,41 @@ pub(crate) fn unit(random: &mut impl Rng) -> f64 {
 mod tests {
     use super::*;
 
-    fn dues(arrive: &mut dyn Arrive, count: usize) -> Vec<u64> {
-        arrive.start(Instant::from_ns(1000));
+    fn dues(mut process: ArrivalProcess, count: usize) -> Vec<u64> {
+        process.start(Instant::from_ns(1000));
         let next = |_| {
-            let due = arrive.due()?.ns();
-            arrive.advance();
+            let due = process.due()?.ns();
+            process.advance();
             Some(due)
         };
         (0..count).map_while(next).collect()
     }
 
+    fn even(rate: f64, of: (usize, usize)) -> ArrivalProcess {
+        ArrivalProcess::at_rate(rate, Arrivals::Constant, 1, of)
+    }
+
+    fn poisson(rate: f64, seed: u64) -> ArrivalProcess {
+        ArrivalProcess::at_rate(rate, Arrivals::Poisson, seed, (0, 1))
+    }
+
     #[test]
     fn a_crowd_comes_at_once_or_along_a_ramp() {
-        assert_eq!(dues(&mut Ramp::at_once(3), 5), [1000; 3]);
+        assert_eq!(dues(ArrivalProcess::users(3, None), 5), [1000; 3]);
         let ramp = [1000, 500_001_000, 1_000_001_000];
-        assert_eq!(dues(&mut Ramp::at_rate(3, 2.0), 5), ramp);
+        assert_eq!(dues(ArrivalProcess::users(3, Some(2.0)), 5), ramp);
     }
 
     #[test]
     fn constant_arrivals_do_not_drift() {
-        let mut thirds = Constant::new(3.0, 0.0);
-        let found = dues(&mut thirds, 3_000_001);
+        let found = dues(even(3.0, (0, 1)), 3_000_001);
         assert_eq!(found[3_000_000] - found[0], 1_000_000_000_000_000);
-        assert_eq!(dues(&mut Constant::new(1e6, 0.5), 2), [1500, 2500]);
+        assert_eq!(dues(even(2e6, (1, 2)), 2), [1500, 2500]);
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_spread_of_an_exponential() {
-        let found = dues(&mut Poisson::new(1000.0, 7), 100_001);
+        let found = dues(poisson(1000.0, 7), 100_001);
         let gaps: Vec<f64> = found.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let square = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
@@ -186,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_a_schedule() {
-        let of = |seed| dues(&mut Poisson::new(5.0, seed), 50);
+        let of = |seed| dues(poisson(5.0, seed), 50);
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

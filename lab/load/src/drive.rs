@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A reply that frees a connection leads to the next batch in the same turn: one send per batch,
-//! mostly one receive, one clock read and no allocation. Script and arrival process are called
-//! through `dyn` once per batch, which costs nanoseconds where the kernel takes microseconds.
+//! mostly one receive, one clock read and no allocation. The script is called through `dyn` once
+//! per batch, which costs nanoseconds where the kernel takes microseconds.
 //!
 //! There is no state "connecting". The first batch is sent at once; until the server's kernel
 //! answers, the send blocks and waits for room like any other. A connection in an accept queue is
@@ -36,10 +36,11 @@ use crate::faults::FaultKind;
 use crate::script::Script;
 use crate::stop::Stop;
 use crate::tally::{Tally, nanos};
-use crate::work::Pauses;
 use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
 use state::{Arrivals, Course, Net, Record};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -109,7 +110,8 @@ impl Driver {
                 started: None,
                 presence,
                 work,
-                pauses: Pauses::new(work, seed),
+                think: work.think(),
+                random: Pcg64Mcg::seed_from_u64(seed ^ 0x0074_6869_6e6b),
                 free: VecDeque::new(),
                 waiting: VecDeque::new(),
                 alarms: BinaryHeap::new(),

@@ -4,7 +4,7 @@
 //!
 //! | axis | type | decides |
 //! |---|---|---|
-//! | [`arrive`] | [`Arrive`] | when users or requests arrive |
+//! | [`arrive`] | [`ArrivalProcess`] | when users or requests arrive |
 //! | [`script`] | [`Script`] | what is sent, and whether the reply is right |
 //! | [`stop`] | [`Stop`] | when to stop |
 //! The effect of an arrival (one request, a session, a user's endless loop) is a value,
@@ -50,7 +50,7 @@ mod watch;
 mod websocket;
 pub mod work;
 
-pub use arrive::Arrive;
+pub use arrive::ArrivalProcess;
 pub use clock::Instant;
 pub use faults::{Fault, FaultKind, Faults};
 pub use fuzz::fuzz;

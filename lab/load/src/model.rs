@@ -1,6 +1,6 @@
 //! The three load models, as pairs of an arrival process and the work of each arrival.
 
-use crate::arrive::{Arrive, Constant, Poisson, Ramp};
+use crate::arrive::ArrivalProcess;
 use crate::work::{Think, Work};
 use std::time::Duration;
 
@@ -110,29 +110,15 @@ impl Model {
         }
     }
 
-    /// The arrivals of thread `part` of `parts`, which has `users` of the users.
-    pub fn arrivals(
-        &self,
-        users: usize,
-        seed: u64,
-        (part, parts): (usize, usize),
-    ) -> Box<dyn Arrive> {
-        let share = parts as f64;
-        let (rate, arrivals) = match self {
-            Self::Closed { ramp: None, .. } => return Box::new(Ramp::at_once(users as u64)),
-            Self::Closed { ramp: Some(rate), .. } => {
-                return Box::new(Ramp::at_rate(users as u64, rate / share));
+    /// The arrivals of thread `of.0` of `of.1`, which has `users` of the users.
+    pub fn arrivals(&self, users: usize, seed: u64, of: (usize, usize)) -> ArrivalProcess {
+        match *self {
+            Self::Closed { ramp, .. } => {
+                ArrivalProcess::users(users as u64, ramp.map(|rate| rate / of.1 as f64))
             }
             Self::Open { rate, arrivals, .. } | Self::Sessions { rate, arrivals, .. } => {
-                (*rate, arrivals)
+                ArrivalProcess::at_rate(rate, arrivals, seed, of)
             }
-        };
-        match arrivals {
-            // Poisson processes add up to one; separate seeds keep the parts independent.
-            Arrivals::Poisson => {
-                Box::new(Poisson::new(rate / share, seed.wrapping_add(part as u64 * 0x9e37_79b9)))
-            }
-            Arrivals::Constant => Box::new(Constant::new(rate / share, part as f64 / share)),
         }
     }
 }

@@ -6,12 +6,7 @@
 //! come where the integral of the rate passes the sums of their draws (time-rescaling theorem:
 //! Brown et al., Neural Computation 14, 2002, section 2).
 
-use crate::Instant;
-use crate::arrive::{Arrive, exponential};
-use crate::model::Arrivals;
 use crate::parse::Usage;
-use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,7 +108,7 @@ impl Stages {
     }
 
     /// When the integral of the level passes `area`, in seconds from the start.
-    fn passes(&self, area: f64) -> Option<f64> {
+    pub(crate) fn passes(&self, area: f64) -> Option<f64> {
         let (mut begin, mut left) = (0.0, area);
         for &(time, from, to) in &self.list {
             let whole = time * (from + to) / 2.0;
@@ -152,64 +147,18 @@ impl Presence {
     }
 }
 
-/// Arrivals at a rate in stages.
-#[derive(Clone, Debug)]
-pub struct Staged {
-    stages: Arc<Stages>,
-    /// The threads that share the rate.
-    parts: f64,
-    /// Draws the gaps; `None`: they are even.
-    random: Option<Pcg64Mcg>,
-    /// The sum of the gaps, in arrivals of this thread.
-    sum: f64,
-    start: Instant,
-}
-
-impl Staged {
-    /// The arrivals of thread `part` of `parts`.
-    pub fn new(
-        stages: Arc<Stages>,
-        arrivals: Arrivals,
-        seed: u64,
-        (part, parts): (usize, usize),
-    ) -> Self {
-        let share = parts as f64;
-        let seed = seed.wrapping_add(part as u64 * 0x9e37_79b9) ^ 0x0073_7461_6765;
-        let (random, sum) = match arrivals {
-            Arrivals::Poisson => (Some(Pcg64Mcg::seed_from_u64(seed)), 0.0),
-            Arrivals::Constant => (None, part as f64 / share - 1.0),
-        };
-        let mut staged = Self { stages, parts: share, random, sum, start: Instant::ZERO };
-        staged.advance();
-        staged
-    }
-}
-
-impl Arrive for Staged {
-    fn start(&mut self, start: Instant) {
-        self.start = start;
-    }
-
-    fn due(&self) -> Option<Instant> {
-        let seconds = self.stages.passes(self.sum * self.parts)?;
-        Some(self.start + Duration::from_secs_f64(seconds))
-    }
-
-    fn advance(&mut self) {
-        self.sum += self.random.as_mut().map_or(1.0, exponential);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrive::ArrivalProcess;
+    use crate::{Arrivals, Instant};
 
     fn stages(text: &str) -> Arc<Stages> {
         Arc::new(text.parse().expect("stages"))
     }
 
     fn dues(text: &str, arrivals: Arrivals, of: (usize, usize)) -> Vec<f64> {
-        let mut staged = Staged::new(stages(text), arrivals, 7, of);
+        let mut staged = ArrivalProcess::staged(stages(text), arrivals, 7, of);
         staged.start(Instant::ZERO);
         let next = || {
             let due = staged.due()?.ns() as f64 / 1e9;

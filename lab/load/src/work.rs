@@ -3,7 +3,6 @@
 
 use crate::arrive::{exponential, unit};
 use crate::parse::Usage;
-use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
 use std::time::Duration;
@@ -45,12 +44,6 @@ pub enum Think {
     Even(Duration, Duration),
 }
 
-/// The pauses of one thread's users, from a separate random stream.
-pub(crate) struct Pauses {
-    think: Think,
-    random: Pcg64Mcg,
-}
-
 impl Work {
     /// Whether users have separate connections.
     pub fn is_own(self) -> bool {
@@ -63,19 +56,13 @@ impl Work {
             Self::Own { depth, .. } | Self::Shared { depth } => depth,
         }
     }
-}
 
-impl Pauses {
-    pub(crate) fn new(work: Work, seed: u64) -> Self {
-        let think = match work {
-            Work::Own { think, .. } => think,
-            Work::Shared { .. } => Think::None,
-        };
-        Self { think, random: Pcg64Mcg::seed_from_u64(seed ^ 0x0074_6869_6e6b) }
-    }
-
-    pub(crate) fn draw(&mut self) -> Duration {
-        self.think.draw(&mut self.random)
+    /// The pause between two batches.
+    pub fn think(self) -> Think {
+        match self {
+            Self::Own { think, .. } => think,
+            Self::Shared { .. } => Think::None,
+        }
     }
 }
 
@@ -115,6 +102,7 @@ impl FromStr for Think {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::SeedableRng;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -128,9 +116,8 @@ mod tests {
         ] {
             let found: Think = text.parse().expect(text);
             assert_eq!(found, think);
-            let work = Work::Own { rounds: 1, depth: 1, think };
-            let mut pauses = Pauses::new(work, 3);
-            let sum: f64 = (0..10_000).map(|_| pauses.draw().as_secs_f64()).sum();
+            let mut random = Pcg64Mcg::seed_from_u64(3);
+            let sum: f64 = (0..10_000).map(|_| think.draw(&mut random).as_secs_f64()).sum();
             // Five standard errors of the widest of them are half a millisecond.
             assert!((sum / 10.0 - mean_ms).abs() <= 0.5, "{text}: mean {} ms", sum / 10.0);
         }

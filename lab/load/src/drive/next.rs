@@ -165,7 +165,7 @@ impl Driver {
             if self.settings.tops_up {
                 // No request was due before the window had room.
                 due = now;
-                self.links[at].due = now + self.arrivals.pauses.draw();
+                self.links[at].due = now + self.arrivals.think.draw(&mut self.arrivals.random);
             }
             self.append(at, count, due, now);
             self.run.asked += u64::from(count);
@@ -203,7 +203,8 @@ impl Driver {
         }
         let link = &mut self.links[at];
         let pause = self.script.pause(at);
-        link.due = now + pause.unwrap_or_else(|| self.arrivals.pauses.draw());
+        let usual = || self.arrivals.think.draw(&mut self.arrivals.random);
+        link.due = now + pause.unwrap_or_else(usual);
         match link.rounds {
             u64::MAX => {}
             0 | 1 => self.leave(at, now),

@@ -1,6 +1,6 @@
 //! The settings of a generator.
 
-use crate::arrive::Arrive;
+use crate::arrive::ArrivalProcess;
 use crate::script::Script;
 use crate::stages::Presence;
 use crate::tls::Layers;
@@ -91,7 +91,7 @@ pub struct Parts {
     /// The settings of connections.
     pub settings: Settings,
     /// The arrival process of users or requests.
-    pub arrive: Box<dyn Arrive>,
+    pub arrive: ArrivalProcess,
     /// Users that are present by stages, if not always.
     pub presence: Option<Presence>,
     /// The work of each arrival.

@@ -11,14 +11,15 @@ use super::idle::Idle;
 use super::recorder::Recorder;
 use super::windows::{Round, StressCounts};
 use crate::Instant;
-use crate::arrive::Arrive;
+use crate::arrive::ArrivalProcess;
 use crate::faults::{FaultKind, Faults};
 use crate::script::{Note, Notes};
 use crate::stages::Presence;
 use crate::tally::{Span, Tally};
 use crate::tls::{Handshakes, Layers};
-use crate::work::{Pauses, Work};
+use crate::work::{Think, Work};
 use meter::Histogram;
+use rand_pcg::Pcg64Mcg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -49,7 +50,7 @@ pub(super) struct Net {
 
 /// The arrivals, and those that wait for a connection.
 pub(super) struct Arrivals {
-    pub arrive: Box<dyn Arrive>,
+    pub arrive: ArrivalProcess,
     /// Whether arrivals follow a schedule; their lateness is counted only if they do.
     pub scheduled: bool,
     /// When arrivals began, if they have.
@@ -57,7 +58,9 @@ pub(super) struct Arrivals {
     /// Users that are present by stages, if not always.
     pub presence: Option<Presence>,
     pub work: Work,
-    pub pauses: Pauses,
+    pub think: Think,
+    /// Draws the pauses of this thread's users.
+    pub random: Pcg64Mcg,
     /// With shared work: the connections with room. With own work: the slots without a user.
     pub free: VecDeque<u32>,
     /// Due times of arrivals that found no connection.

@@ -10,12 +10,12 @@
 use super::workload::Prepared;
 use super::{Failure, Plan, Sums, Window, now, phase, share};
 use crate::Instant;
-use crate::arrive::Arrive;
+use crate::arrive::ArrivalProcess;
 use crate::drive::{Driver, Guests, Parts, Settings};
 use crate::model::Arrivals;
 use crate::parse::Usage;
 use crate::snapshot::{Board, Phase};
-use crate::stages::{Presence, Staged};
+use crate::stages::Presence;
 use crate::stop::{Most, Stop};
 use crate::timeline::Timeline;
 use crate::watch::{self, Reading, Watch};
@@ -157,11 +157,11 @@ impl RunThread {
 }
 
 /// The arrivals of one of the threads, and by which stages its users are present.
-fn arrivals(plan: &Plan, users: usize, of: (usize, usize)) -> (Box<dyn Arrive>, Option<Presence>) {
+fn arrivals(plan: &Plan, users: usize, of: (usize, usize)) -> (ArrivalProcess, Option<Presence>) {
     match &plan.stages {
         Some(stages) if stages.is_rate => {
             let process = plan.model.process().unwrap_or(Arrivals::Poisson);
-            (Box::new(Staged::new(Arc::clone(stages), process, plan.seed, of)), None)
+            (ArrivalProcess::staged(Arc::clone(stages), process, plan.seed, of), None)
         }
         stages => {
             let (part, parts) = of;

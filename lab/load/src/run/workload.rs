@@ -1,7 +1,7 @@
 //! From options to scripts, with a probe before the run and an audit after it.
 
 use super::{Failure, PROBE, now};
-use crate::arrive::Ramp;
+use crate::arrive::ArrivalProcess;
 use crate::drive::{Driver, Parts, Settings, enough_files};
 use crate::parse::{Target, Usage};
 use crate::probe;
@@ -170,7 +170,7 @@ pub(crate) fn drive(
         sources: Vec::new(),
         tls: Layers::of(target)?,
         settings,
-        arrive: Box::new(Ramp::at_once(settings.connections as u64)),
+        arrive: ArrivalProcess::users(settings.connections as u64, None),
         presence: None,
         work: Work::Own { rounds, depth, think },
         script,

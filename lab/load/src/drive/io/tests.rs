@@ -1,11 +1,12 @@
 //! A ramp of ten hours in virtual time: what a driver keeps does not grow.
 
 use super::*;
+use crate::arrive::ArrivalProcess;
 use crate::drive::Parts;
 use crate::model::Arrivals;
 use crate::script::{Http, HttpOptions};
 use crate::snapshot::{Board, Phase};
-use crate::stages::{Staged, Stages};
+use crate::stages::Stages;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ fn driver(stages: Arc<Stages>) -> Driver {
         sources: Vec::new(),
         tls: None,
         settings,
-        arrive: Box::new(Staged::new(stages, Arrivals::Poisson, 7, (0, 1))),
+        arrive: ArrivalProcess::staged(stages, Arrivals::Poisson, 7, (0, 1)),
         presence: None,
         work: Work::Shared { depth: 1 },
         script: Box::new(http),
