@@ -28,8 +28,6 @@ pub enum Misdeed {
     Lie,
     /// The right reply without changing the book.
     Forget,
-    /// The right reply twice.
-    Repeat,
     /// The connection is closed without a reply.
     Close,
     /// The connection is reset without a reply, at each n-th order.
@@ -159,7 +157,6 @@ impl State {
         };
         Ok(match what {
             Some(Misdeed::Lie) => (format!("[{command}] succes\n"), Shape::Line),
-            Some(Misdeed::Repeat) => (text.repeat(2), Shape::Line),
             _ => (text, Shape::Line),
         })
     }
