@@ -2,7 +2,8 @@
 //!
 //! They accept anything that lends a descriptor, keep no state, and differ from std as a server
 //! needs: options set on a listener before it listens and inherited by accepted sockets, reads and
-//! writes that never block whatever the mode of the descriptor, and no `SIGPIPE`.
+//! writes that never block whatever the mode of the descriptor, and no `SIGPIPE`. Plain options of
+//! a socket are set by [`SockRef`].
 
 mod tcp_info;
 
@@ -16,12 +17,13 @@ use std::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SocketFlags, acceptfrom_with, sendmsg};
-use socket2::{Domain, Protocol, SockAddr, SockFilter, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, TcpKeepalive, Type};
 
 use crate::call::{check, set_option};
 use crate::poll::{PollFd, poll};
 
 pub use rustix::net::SendFlags;
+pub use socket2::SockRef;
 pub use tcp_info::{accept_queue, last_received};
 
 /// Options of a listener.
@@ -195,7 +197,7 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Op
 }
 
 /// Starts connecting a non-blocking descriptor to `address`. It has finished when the descriptor is
-/// writable, successfully if [`take_error`] then finds nothing.
+/// writable, successfully if [`SockRef::take_error`] then finds nothing.
 ///
 /// # Errors
 /// Immediate ones: `ENETUNREACH`, `EADDRNOTAVAIL` when local ports ran out, `EMFILE`.
@@ -239,20 +241,6 @@ fn start_connecting(socket: Socket, address: SocketAddr) -> io::Result<OwnedFd> 
     Ok(socket.into())
 }
 
-/// A connection to `address` on a blocking descriptor.
-///
-/// # Errors
-/// `ConnectionRefused`, `TimedOut` and the others of connect(2).
-pub fn connect(address: SocketAddr) -> io::Result<OwnedFd> {
-    let fd = connect_nonblocking(address)?;
-    poll(&mut [PollFd::new(fd.as_fd(), false, true)], None)?;
-    if let Some(error) = take_error(&fd)? {
-        return Err(error);
-    }
-    set_nonblocking(&fd, false)?;
-    Ok(fd)
-}
-
 /// The local address.
 ///
 /// # Errors
@@ -277,14 +265,6 @@ fn internet(address: &SockAddr) -> io::Result<SocketAddr> {
             "expected an IPv4 or IPv6 socket, found one of another family",
         )
     })
-}
-
-/// Takes the socket's pending error (`SO_ERROR`), if any.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn take_error(fd: impl AsFd) -> io::Result<Option<io::Error>> {
-    SockRef::from(&fd).take_error()
 }
 
 /// Receives into `buffer`; returns the number of bytes, 0 at the end of input (or for an empty
@@ -385,57 +365,6 @@ pub fn send_vectored(fd: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) ->
     Ok(retry_on_intr(|| sendmsg(&fd, slices, &mut control, flags))?)
 }
 
-/// Ends our output: the peer reads what was sent, then the end. Input continues.
-///
-/// # Errors
-/// `NotConnected` once the connection is reset.
-pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
-    SockRef::from(&fd).shutdown(std::net::Shutdown::Write)
-}
-
-/// Keeps a last segment that is not full until [`shutdown_write`] sends it together with the end
-/// (`TCP_CORK`, tcp(7)); for at most 200 ms.
-///
-/// # Errors
-/// `ENOTSOCK`, `EINVAL` once the connection is reset.
-pub fn cork(fd: impl AsFd) -> io::Result<()> {
-    SockRef::from(&fd).set_tcp_cork(true)
-}
-
-/// Sends small segments at once, or collects them (`TCP_NODELAY`).
-///
-/// # Errors
-/// `ENOTSOCK`, `EINVAL` once the connection is reset.
-pub fn set_nodelay(fd: impl AsFd, nodelay: bool) -> io::Result<()> {
-    SockRef::from(&fd).set_tcp_nodelay(nodelay)
-}
-
-/// Acknowledges received segments at once, or delays that until there is something to send
-/// (`TCP_QUICKACK`). The kernel changes it back as it likes, so it holds for the next segment only.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn set_quick_ack(fd: impl AsFd, quick: bool) -> io::Result<()> {
-    SockRef::from(&fd).set_tcp_quickack(quick)
-}
-
-/// The timeout of a blocking receive or accept; `None` or zero: forever. A wait interrupted by a
-/// signal restarts its timeout.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn set_receive_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
-    SockRef::from(&fd).set_read_timeout(timeout)
-}
-
-/// The timeout of a blocking send; `None` or zero: forever.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn set_send_timeout(fd: impl AsFd, timeout: Option<Duration>) -> io::Result<()> {
-    SockRef::from(&fd).set_write_timeout(timeout)
-}
-
 /// Makes the coming close a reset: queued data of both directions is discarded and no state lingers
 /// (`SO_LINGER` with zero time).
 ///
@@ -455,15 +384,6 @@ pub fn abandon(fd: OwnedFd) -> io::Result<()> {
     set_option(&fd, libc::IPPROTO_TCP, libc::TCP_REPAIR, &1_i32)?;
     drop(fd);
     Ok(())
-}
-
-/// Makes calls on the descriptor fail with `WouldBlock` instead of waiting. The mode belongs to the
-/// open file: other processes and copies of the descriptor see it too.
-///
-/// # Errors
-/// None in practice.
-pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
-    SockRef::from(&fd).set_nonblocking(nonblocking)
 }
 
 /// The number of bytes sent and not yet acknowledged by the peer's kernel (`SIOCOUTQ`, tcp(7)).
@@ -495,30 +415,4 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
         SockFilter::new(0x06, 0, 0, 0),      // BPF_RET | BPF_K
         SockFilter::new(0x06, 0, 0, 0xffff), // BPF_RET | BPF_K
     ])
-}
-
-/// Limits the unsent bytes of a socket, as [`ListenOptions::unsent_max`] does; `None`: no limit.
-///
-/// # Errors
-/// None in practice.
-pub fn set_unsent_max(fd: impl AsFd, bytes: Option<u32>) -> io::Result<()> {
-    // Zero stands for the default, which is no limit (net.ipv4.tcp_notsent_lowat).
-    SockRef::from(&fd).set_tcp_notsent_lowat(bytes.unwrap_or(0))
-}
-
-/// Sets the send buffer size and disables its growth (`SO_SNDBUF`); the kernel doubles the number.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    SockRef::from(&fd).set_send_buffer_size(bytes)
-}
-
-/// Sets the receive buffer size and disables its growth (`SO_RCVBUF`), before the connection is
-/// made: it bounds the window. The kernel doubles the number.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
-    SockRef::from(&fd).set_recv_buffer_size(bytes)
 }

@@ -104,14 +104,6 @@ impl Udp {
         crate::socket::local_addr(&self.fd)
     }
 
-    /// Receives only from `address`, and [`Udp::send`] sends there.
-    ///
-    /// # Errors
-    /// `ENETUNREACH`.
-    pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
-        SockRef::from(&self.fd).connect(&self.written(address).into())
-    }
-
     /// The TTL of multicast datagrams: 1 stays in this network (`IP_MULTICAST_TTL`).
     ///
     /// # Errors
@@ -122,22 +114,6 @@ impl Udp {
             socket.set_multicast_hops_v6(hops.into())?;
         }
         socket.set_multicast_ttl_v4(hops.into())
-    }
-
-    /// Sets the interface of multicast datagrams, by its address (`IP_MULTICAST_IF`).
-    ///
-    /// # Errors
-    /// `AddrNotAvailable`: there is none.
-    pub fn set_multicast_interface(&self, address: Ipv4Addr) -> io::Result<()> {
-        SockRef::from(&self.fd).set_multicast_if_v4(&address)
-    }
-
-    /// The address of the interface of multicast datagrams; unspecified if the routes choose.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn multicast_interface(&self) -> io::Result<Ipv4Addr> {
-        SockRef::from(&self.fd).multicast_if_v4()
     }
 
     /// Joins `group` on the interface with the address `interface`; if unspecified, or for IPv6
@@ -151,15 +127,6 @@ impl Udp {
             IpAddr::V4(group) => socket.join_multicast_v4(&group, &interface),
             IpAddr::V6(group) => socket.join_multicast_v6(&group, 0),
         }
-    }
-
-    /// Type of service and TTL of unicast IPv4 datagrams (`IP_TOS`, `IP_TTL`).
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn service(&self) -> io::Result<(u8, u8)> {
-        let socket = SockRef::from(&self.fd);
-        Ok((socket.tos_v4()? as u8, socket.ttl_v4()? as u8))
     }
 
     /// Sets the send buffer beyond the machine's limit (`SO_SNDBUFFORCE`).
@@ -204,14 +171,6 @@ impl Udp {
         let (address, mut flags) = (self.written(address), SendFlags::NOSIGNAL);
         flags.set(SendFlags::MORE, more);
         Ok(retry_on_intr(|| sendto(&self.fd, bytes, flags, &address))?)
-    }
-
-    /// Sends one datagram to the connected address.
-    ///
-    /// # Errors
-    /// As [`Udp::send_to`]; `ConnectionRefused` if an earlier one was refused.
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        crate::socket::send_nowait(&self.fd, bytes)
     }
 
     /// Receives one datagram; returns its length and sender. Bytes beyond `buffer` are lost.

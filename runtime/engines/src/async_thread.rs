@@ -5,11 +5,12 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
+use crate::parts::lock::lock;
 use tokio::runtime::{self, Handle};
 
 /// The time that a future gets, unless [`AsyncThread::within`] says another.
@@ -82,7 +83,7 @@ impl AsyncThread {
 
     /// The runtime of this process's thread, which is started if need be.
     fn handle(&self) -> io::Result<Handle> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&self.running);
         if let Some(handle) = &*running {
             return Ok(handle.clone());
         }

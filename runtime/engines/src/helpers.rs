@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use seam::SessionId;
 use sys::eventfd::EventFd;
@@ -26,6 +26,7 @@ use sys::thread::{self, Scope};
 use crate::context::{Helping, WorkerContext};
 use crate::erased::{ErasedService, Value};
 use crate::fault::Fault;
+use crate::parts::lock::lock;
 
 /// The stack of a helper, as std gives each thread.
 const STACK: usize = 2 << 20;
@@ -224,9 +225,4 @@ fn work(shared: &Shared, service: &dyn ErasedService) {
             jobs.idle -= 1;
         }
     }
-}
-
-/// The queues hold plain values, so a panic elsewhere leaves them whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

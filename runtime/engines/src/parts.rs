@@ -5,6 +5,7 @@ pub mod assets;
 pub mod connection;
 pub mod deadlines;
 pub mod event_loop;
+pub mod lock;
 pub mod pace;
 pub mod readiness;
 pub mod ring;

@@ -17,6 +17,7 @@ use engines::eprintln;
 use memory::{Phase, SlotState};
 use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
 use sys::poll::{PollFd, poll};
+use sys::socket::SockRef;
 
 use super::group_sockets::GroupSockets;
 use super::rank::Rank;
@@ -68,7 +69,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             entry,
             outlet,
             stats,
-            sends_files: sender.sends_files(),
+            sends_files: sender.row().sends_files,
             rank,
             classes,
             groups: GroupSockets::new()?,
@@ -174,7 +175,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         let started = self.source.start(cx)?;
         self.stats.started.add(1);
         if let Some(at) = self.source.policy(&started.0).report_group {
-            let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
+            let interface = SockRef::from(self.sockets().of(Channel::Rtcp)).multicast_if_v4();
             let opened = interface.and_then(|interface| self.groups.open(at, interface));
             if let Err(error) = opened {
                 eprintln!("reports to {at} are not received: {error}");

@@ -115,7 +115,7 @@ mod tests {
         groups.open(at, here).expect("the loopback knows groups");
         groups.open(at, here).expect("it is open");
         let speaker = Udp::bind((here, 0).into(), &UdpOptions::default()).expect("a port");
-        speaker.set_multicast_interface(here).expect("there is one");
+        sys::socket::SockRef::from(&speaker).set_multicast_if_v4(&here).expect("there is one");
         let heard = || {
             speaker.send_to(b"report", at, false).expect("the loopback has room");
             let mut heard = Vec::new();

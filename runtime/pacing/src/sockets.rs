@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use seam::Channel;
+use sys::socket::SockRef;
 use sys::udp::{Udp, UdpOptions};
 
 /// Send buffer in bytes: a hundred video frames, or 5,000 audio packets with the kernel's overhead.
@@ -100,7 +101,7 @@ impl StreamSockets {
         for socket in [&self.rtp, &self.rtcp] {
             socket.set_multicast_ttl(hops)?;
             if let Some(IpAddr::V4(address)) = interface.filter(|it| !it.is_unspecified()) {
-                socket.set_multicast_interface(address)?;
+                SockRef::from(socket).set_multicast_if_v4(&address)?;
             }
         }
         Ok(())

@@ -61,7 +61,8 @@ impl Client {
 
     /// Limits the kernel's receive buffer to about `bytes`.
     pub fn narrow(&self, bytes: usize) {
-        sys::socket::set_receive_buffer(&self.stream, bytes).expect("a connected socket");
+        let socket = sys::socket::SockRef::from(&self.stream);
+        socket.set_recv_buffer_size(bytes).expect("a connected socket");
     }
 
     /// A second handle, for a thread that sends while this one reads.

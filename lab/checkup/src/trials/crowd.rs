@@ -97,7 +97,7 @@ pub(super) fn slow(stand: &mut Stand) -> Result<Finding, String> {
     held(stand, "16 clients do not read", 16, |stand| {
         let mut client = stand.connect()?;
         let socket = &client.stream.socket;
-        sys::socket::set_receive_buffer(socket.as_fd(), NARROW)?;
+        sys::socket::SockRef::from(socket).set_recv_buffer_size(NARROW)?;
         socket.set_write_timeout(Some(Duration::from_millis(20)))?;
         // More streams at once than a server of HTTP/2 allows would be refused.
         let most = if stand.speech.kind == Kind::Http2 { STREAMS } else { UNREAD };

@@ -226,7 +226,9 @@ fn paced(stand: &Stand, quick: bool) -> Result<Duration, String> {
         let request = client.requests(&stand.speech, 1);
         client.send(&request).map_err(broken)?;
         // Sending makes acknowledgements late again.
-        sys::socket::set_quick_ack(client.stream.socket.as_fd(), quick).map_err(broken)?;
+        sys::socket::SockRef::from(&client.stream.socket)
+            .set_tcp_quickack(quick)
+            .map_err(broken)?;
         client.reply(&stand.speech, STARVED).map_err(broken)?;
         times.push(begun.elapsed());
     }

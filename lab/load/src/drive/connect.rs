@@ -16,14 +16,14 @@ use crate::Instant;
 use crate::stop::Stop;
 use crate::tally::nanos;
 use std::io::ErrorKind;
-use sys::socket;
+use sys::socket::SockRef;
 
 impl Driver {
     /// The server's kernel has answered a connection that is timed apart, or refused it.
     pub(super) fn connected(&mut self, at: usize, stop: &Stop, now: Instant) {
         let link = &mut self.links[at];
         let State::Up(wire) = &link.state else { return };
-        match socket::take_error(wire.fd()).unwrap_or_else(Some) {
+        match SockRef::from(&wire.fd()).take_error().unwrap_or_else(Some) {
             Some(error) if error.kind() == ErrorKind::TimedOut => self.dial_again(at, now),
             Some(error) => self.fail_io(at, now, &error, "connecting"),
             None => {

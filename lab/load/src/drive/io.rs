@@ -24,7 +24,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use sys::epoll::{Epoll, Interest};
-use sys::{limits, socket};
+use sys::limits;
+use sys::socket::{self, SockRef};
 
 /// The longest reply that is held (bytes).
 const REPLY_MAX: usize = 256 << 20;
@@ -47,7 +48,7 @@ pub(super) fn dial(
         }
     };
     if place.1.is_none() {
-        socket::set_nodelay(&fd, true)?;
+        SockRef::from(&fd).set_tcp_nodelay(true)?;
     }
     let write = interest.write || tls.is_some();
     epoll.add(&fd, Interest { write, ..interest }, key)?;

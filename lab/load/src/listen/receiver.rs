@@ -18,7 +18,7 @@ use std::time::Duration;
 use meter::Histogram;
 use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
-use sys::socket;
+use sys::socket::{self, SockRef};
 use sys::udp::{Mail, Udp};
 use wire::rtsp::{self, Lower};
 
@@ -109,7 +109,7 @@ pub fn listen(ask: &ListenPlan, stop: &AtomicBool) -> io::Result<MediaReport> {
     }
     let control = sockets.pairs[0].control.try_clone()?;
     if let Transport::Group(interface) = ask.lower {
-        control.set_multicast_interface(interface)?;
+        SockRef::from(&control).set_multicast_if_v4(&interface)?;
     }
     let login = ask.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()));
     let listener = |index: u32| {
@@ -261,7 +261,7 @@ impl Receiver {
         let listener = &mut self.listeners[index];
         let Some(stream) = &listener.stream else { return };
         let fd = stream.as_fd();
-        let found = socket::take_error(fd).and_then(|error| match error {
+        let found = SockRef::from(&fd).take_error().and_then(|error| match error {
             Some(error) => Err(error),
             None => epoll.modify(fd, Interest::READ, index as u64),
         });

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use language::info;
-use sys::socket::{self, ListenOptions};
+use sys::socket::{self, ListenOptions, SockRef};
 
 use crate::address::Address;
 use crate::axes::{Accept, Refused, Wait};
@@ -65,12 +65,13 @@ pub fn options(shape: &Shape, is_one: bool) -> ListenOptions {
 
 /// Bounds the calls of workers that block.
 pub fn set_waits(listener: &OwnedFd, shape: &Shape) -> io::Result<()> {
+    let listener = SockRef::from(listener);
     if shape.wait == Wait::Blocking {
         // Accepted sockets inherit both, so no call lasts longer than this.
-        socket::set_receive_timeout(listener, Some(WAIT))?;
-        socket::set_send_timeout(listener, Some(WAIT))?;
+        listener.set_read_timeout(Some(WAIT))?;
+        listener.set_write_timeout(Some(WAIT))?;
     } else if blocks(shape) {
-        socket::set_receive_timeout(listener, Some(WAIT))?;
+        listener.set_read_timeout(Some(WAIT))?;
     }
     Ok(())
 }

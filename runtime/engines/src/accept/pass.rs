@@ -14,7 +14,7 @@ use memory::{Slot, SlotState};
 use seam::Peer;
 use sys::pass;
 use sys::poll::{PollFd, poll};
-use sys::socket::{self, Received};
+use sys::socket::{self, Received, SockRef};
 
 use super::source::{AcceptSource, Arrival};
 use crate::axes::Wait;
@@ -37,7 +37,7 @@ impl Channels {
         let pairs = (0..shape.workers).map(|_| pass::pair()).collect::<io::Result<Vec<_>>>()?;
         if shape.wait == Wait::Blocking {
             for (_, worker) in &pairs {
-                socket::set_receive_timeout(worker, Some(WAIT))?;
+                SockRef::from(worker).set_read_timeout(Some(WAIT))?;
             }
         }
         Ok(Channels { pairs })

@@ -19,6 +19,7 @@ use crate::axes::Container;
 use crate::common::Common;
 use crate::fault::Fault;
 use crate::member::Member;
+use crate::parts::lock::lock;
 use crate::shape::Shape;
 use crate::wait;
 
@@ -56,7 +57,7 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
                     Err(_) => Fault::Panicked,
                 };
                 slots.dismiss();
-                *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+                *lock(fault) = Some(found);
             };
             if let Err(error) = scope.start(STACK, work) {
                 // The threads that exist leave; otherwise they would wait for a listener that is
@@ -66,7 +67,7 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
                 });
                 slots.dismiss();
                 mechanism.listener_ended();
-                *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::Spawn(error));
+                *lock(fault) = Some(Fault::Spawn(error));
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use seam::WorkerId;
 use sys::process::{self, Pid};
@@ -13,6 +13,7 @@ use super::{serve, serve_visitor};
 use crate::accept::source::Arrival;
 use crate::common::Common;
 use crate::limits::ACCEPTS;
+use crate::parts::lock::lock;
 use crate::status::Gauge;
 use crate::supervise::crew::{Crew, End, Ended};
 use crate::wait::blocking::kept::Kept;
@@ -117,10 +118,6 @@ impl Crew for Threads<'_, '_> {
     fn gauges(&self) -> Vec<Gauge> {
         self.mechanism.gauges()
     }
-}
-
-fn lock(over: &Mutex<Over>) -> MutexGuard<'_, Over> {
-    over.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The text of a panic.

@@ -2,11 +2,12 @@
 //! space.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use seam::Out;
-use sys::socket::{self, Received};
+use sys::socket::{self, Received, SockRef};
 
 use super::assets::Assets;
 use super::transmit::{CallMode, transmit};
@@ -60,17 +61,18 @@ impl ByteStream for OwnedFd {
     }
 
     fn trust(&self) {
-        // If this fails, the bound stays.
-        let _ = socket::set_unsent_max(self, None);
+        // Zero is the default, which is no bound. If this fails, the bound stays.
+        let _ = SockRef::from(self).set_tcp_notsent_lowat(0);
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
-        socket::shutdown_write(self)
+        SockRef::from(self).shutdown(Shutdown::Write)
     }
 
     fn cork(&self) {
-        // Without it the end follows in a separate segment, a moment later.
-        let _ = socket::cork(self);
+        // Without it the end follows in a separate segment, a moment later. The kernel keeps a last
+        // segment back for at most 200 ms.
+        let _ = SockRef::from(self).set_tcp_cork(true);
     }
 
     fn reset_at_close(&self) {

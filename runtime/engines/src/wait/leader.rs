@@ -12,7 +12,7 @@
 //! connections (a drain, deadlines, a shortage) leaves them in the queue, from which the next
 //! leaders take one each before they wait. Jobs run in place: while a thread works, others lead.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use memory::SlotState;
 use seam::{Instant, WorkerId};
@@ -23,6 +23,7 @@ use crate::common::Common;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::member::Member;
+use crate::parts::lock::lock;
 use crate::shape::SLOTS;
 use crate::wait::mechanism::Mechanism;
 use crate::wait::parked::listener::{Duties, Listener};
@@ -70,7 +71,7 @@ impl Leaders {
     /// Takes the lead, and gives it on with work, or at the end of the server.
     pub(crate) fn follow(&self, pool: &WorkerContext<'_>) -> Result<Next, Fault> {
         self.parking.as_idle(self.accepts, || {
-            let mut lead = self.lock();
+            let mut lead = lock(&self.lead);
             let mut work = self.parking.take_queued();
             if work.is_none() && !lead.is_over {
                 self.lead(&mut lead, pool).map_err(Fault::Wait)?;
@@ -82,11 +83,7 @@ impl Leaders {
 
     /// When the last turn found its events.
     pub fn led(&self) -> Instant {
-        self.lock().duties.as_ref().map_or(Instant::ZERO, |duties| duties.now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lead> {
-        self.lead.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lead).duties.as_ref().map_or(Instant::ZERO, |duties| duties.now)
     }
 
     fn lead(&self, lead: &mut Lead, pool: &WorkerContext<'_>) -> std::io::Result<()> {

@@ -48,13 +48,14 @@ use memory::{Doing, SlotState};
 use seam::{Buffers, Cx, SessionId};
 use sys::uring::Completion;
 
-use self::completion_port::{CompletionPort, Job, Message, WorkItem, lock};
+use self::completion_port::{CompletionPort, Job, Message, WorkItem};
 use self::scheduler::{Action, Role};
 use self::thread::{PortThread, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::PORT_BUFFERS;
 use crate::member::Member;
+use crate::parts::lock::lock;
 use crate::parts::ring::accepting::TOKEN_LISTENER;
 use crate::parts::tick::tick;
 use crate::wait::mechanism::Mechanism;

@@ -29,12 +29,13 @@ use seam::Instant;
 use sys::socket::{self, Received};
 
 use self::queue::Figures;
-use self::stages::{Input, STEP, Stages, WRITE, lock};
+use self::stages::{Input, STEP, Stages, WRITE};
 use self::thread::StageThread;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::RECEIVE_BYTES;
 use crate::member::Member;
+use crate::parts::lock::lock;
 use crate::status::Gauge;
 use crate::wait::mechanism::Mechanism;
 use crate::wait::parked::Next;

@@ -20,7 +20,7 @@ mod lead;
 mod task;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use memory::{Board, SlotState};
 use seam::{SessionId, WorkerId};
@@ -33,6 +33,7 @@ use crate::context::WorkerContext;
 use crate::erased::ErasedService;
 use crate::fault::Fault;
 use crate::member::Member;
+use crate::parts::lock::lock;
 use crate::wait::mechanism::Mechanism;
 use crate::wait::parked::stepper::Spare;
 
@@ -116,9 +117,4 @@ impl<'a> Tasks<'a> {
         lock(&self.ended).push(id);
         self.bell.notify_one();
     }
-}
-
-/// A panic of a service ends before it reaches a lock.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use memory::{Phase, SlotState};
 use seam::SessionId;
-use sys::socket;
+use sys::socket::SockRef;
 use sys::uring::{Completion, Raw, Uring};
 
 use self::ring_loop::{Mover, Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
@@ -53,7 +53,8 @@ impl Mechanism for Rings {
         // workers want the same mode of a listener that they share; an acceptor sets the mode of
         // its own listener.
         if !context.accept_source.is_given() {
-            socket::set_nonblocking(context.listener, context.polls).map_err(Fault::Wait)?;
+            let listener = SockRef::from(&context.listener);
+            listener.set_nonblocking(context.polls).map_err(Fault::Wait)?;
         }
         let accepting = Accepting::new(context.polls);
         helpers::with(context, |helpers| {

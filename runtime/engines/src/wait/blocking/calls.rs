@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memory::Doing;
 use seam::{Instant, SessionId};
-use sys::socket::{self, Received};
+use sys::socket::{self, Received, SockRef};
 
 use super::kept::Kept;
 use crate::context::WorkerContext;
@@ -110,7 +110,7 @@ impl BlockingCalls for ThreadCalls<'_> {
         let timeout = timeout.map_or(self.timeout, |it| it.max(Duration::from_micros(1)));
         if timeout != self.timeout {
             self.timeout = timeout;
-            socket::set_receive_timeout(fd, Some(timeout))?;
+            SockRef::from(fd).set_read_timeout(Some(timeout))?;
         }
         Ok(socket::recv_into(fd, &mut self.kept.scratch))
     }

@@ -9,8 +9,8 @@
 //! atomics next to the lock, because both sides look at them on each connection.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memory::Buffer;
 use seam::{Instant, SessionId};
@@ -21,6 +21,7 @@ use sys::ready::Interest;
 use crate::accept::source::Arrival;
 use crate::limits::WAIT;
 use crate::parts::connection;
+use crate::parts::lock::lock;
 
 /// A connection that can be parked.
 pub type Connection = connection::Connection<Parked>;
@@ -98,11 +99,6 @@ impl ParkedConnections {
         })
     }
 
-    /// A panic elsewhere leaves every slot whole.
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     // ---- workers
 
     /// Waits up to [`WAIT`] for work, as an idle worker.
@@ -136,7 +132,7 @@ impl ParkedConnections {
 
     /// An id for a new session of the listener in worker slot `shard`.
     pub fn name(&self, shard: usize) -> SessionId {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         let index = inside.vacant.pop().unwrap_or_else(|| {
             inside.slots.push(Slot { generation: 0, connection: None });
             inside.slots.len() - 1
@@ -158,7 +154,7 @@ impl ParkedConnections {
         let (index, key, due) =
             (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
         let was_watched = connection.x.watched;
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         // A watched session may become ready at once, so it must be in its slot before; the lock
         // keeps the listener from looking there too early.
         let connection = inside.slots[index].connection.insert(connection);
@@ -196,7 +192,7 @@ impl ParkedConnections {
 
     /// Counts a session that has ended.
     pub fn end(&self, id: SessionId) {
-        self.lock().vacant.push(id.index() as usize);
+        lock(&self.inside).vacant.push(id.index() as usize);
         self.ended.fetch_add(1, Ordering::AcqRel);
         self.bell.ring();
     }
@@ -231,14 +227,14 @@ impl ParkedConnections {
 
     /// Takes out the session of this id, if it is parked.
     pub fn claim(&self, id: SessionId) -> Option<Box<Connection>> {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         let slot = inside.slots.get_mut(id.index() as usize)?;
         slot.connection.take_if(|connection| connection.x.id == id)
     }
 
     /// A lower bound for the time at which the first parked session is due.
     pub fn soonest(&self) -> Instant {
-        self.lock().soonest
+        lock(&self.inside).soonest
     }
 
     /// Takes out the parked sessions for which `is_wanted` holds, and notes when the first of the
@@ -247,7 +243,7 @@ impl ParkedConnections {
         &self,
         mut is_wanted: impl FnMut(&Connection) -> bool,
     ) -> Vec<BoxedConnection> {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         let mut taken = Vec::new();
         let mut soonest = Instant::NEVER;
         for slot in &mut inside.slots {

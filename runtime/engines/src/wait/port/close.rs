@@ -7,8 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Phase;
 use seam::{Instant, SessionId};
 
-use super::completion_port::{Connection, lock};
+use super::completion_port::Connection;
 use super::thread::PortThread;
+use crate::parts::lock::lock;
 
 impl PortThread<'_, '_> {
     /// Counts an opened session; returns whether the other sessions were already told of a drain,
@@ -53,7 +54,7 @@ impl PortThread<'_, '_> {
             let closed = catch_unwind(AssertUnwindSafe(|| conn.close(context.service, &cx)));
             context.slot().panics.add(u64::from(closed.is_err()));
         }
-        let _ = port.table.close(id);
+        port.table.close(id);
         port.ring.hub().close(fd);
         self.count_closed();
     }

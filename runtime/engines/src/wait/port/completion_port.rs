@@ -8,17 +8,17 @@
 //! session together, and no thread waits for a session's lock.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
 use memory::session::SharedOutbox;
 use memory::{SharedTable, SlotState};
 use seam::{Instant, SessionId, WorkerId};
+use sys::process;
+use sys::socket::SockRef;
 use sys::uring::{Load, Port, Received};
-use sys::{process, socket};
 
 use super::leader::LeaderState;
 use super::scheduler::Scheduler;
@@ -26,6 +26,7 @@ use crate::common::Common;
 use crate::erased::Value;
 use crate::fault::Fault;
 use crate::parts::connection;
+use crate::parts::lock::lock;
 use crate::parts::ring::accepting::Incoming;
 use crate::parts::ring::flight::Flight;
 use crate::shape::SLOTS;
@@ -164,8 +165,8 @@ impl CompletionPort {
         let ring = Port::new(&knobs.ring).map_err(Fault::Ring)?;
         // The ring does not wait on a non-blocking descriptor, and our own calls must not wait.
         let polls = common.rings_poll();
-        let listener = common.listeners.sockets[0].as_fd();
-        socket::set_nonblocking(listener, polls).map_err(Fault::Wait)?;
+        let listener = SockRef::from(&common.listeners.sockets[0]);
+        listener.set_nonblocking(polls).map_err(Fault::Wait)?;
         let slot = common.epoch.slot() + SLOTS - 1;
         let me = WorkerId::new(slot, common.epoch.generation() + 1);
         common.board.sit(me, process::this()).set_state(SlotState::Ready);
@@ -214,9 +215,4 @@ impl CompletionPort {
             self.ring.hub().knock();
         }
     }
-}
-
-/// A panic elsewhere leaves the locked value whole, or marked as panicked.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

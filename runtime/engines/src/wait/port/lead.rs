@@ -6,11 +6,12 @@ use std::time::Duration;
 use memory::Phase;
 use seam::Instant;
 
-use super::completion_port::{Message, WorkItem, lock};
+use super::completion_port::{Message, WorkItem};
 use super::leader::LeaderState;
 use super::thread::PortThread;
 use crate::limits::{SHORT_LOOK, WAIT};
 use crate::parts::event_loop::sweep_every;
+use crate::parts::lock::lock;
 
 impl PortThread<'_, '_> {
     /// The leader's work before it waits: deadlines, ticks, sweeps, accepts. Returns how long it

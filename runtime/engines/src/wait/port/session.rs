@@ -7,8 +7,9 @@ use memory::Refusal;
 use seam::{Closed, Conn, SessionId};
 use sys::uring::Received;
 
-use super::completion_port::{Connection, Message, Ops, Strand, WorkItem, lock};
+use super::completion_port::{Connection, Message, Ops, Strand, WorkItem};
 use super::thread::PortThread;
+use crate::parts::lock::lock;
 use crate::parts::ring::accepting::{Incoming, peer_of};
 use crate::parts::ring::flight::ReceiveChange;
 
@@ -49,7 +50,7 @@ impl PortThread<'_, '_> {
         }));
         let Ok(conn) = opened else {
             // No other thread has seen the session, except one that posts to all.
-            let _ = port.table.close(id);
+            port.table.close(id);
             self.context.slot().panics.add(1);
             lock(&port.leader).inside -= 1;
             return;

@@ -7,6 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use seam::Instant;
 
 use super::controller::{BatchController, IDLE, QueueSample};
+use crate::parts::lock::lock;
 
 /// The counts of a queue since the server started.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,7 +70,7 @@ impl<T> StageQueue<T> {
     /// Puts an event at the end, and waits before that while the queue is full. Returns whether
     /// the threads that wait are too few.
     pub fn put(&self, event: T, now: Instant) -> bool {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         if inside.events.len() >= self.limit && !inside.is_closed {
             inside.figures.full += 1;
             inside.putters += 1;
@@ -86,14 +87,14 @@ impl<T> StageQueue<T> {
     /// Puts an event at the end whatever the length. For a stage after this one, which must not
     /// wait for it; the number of sessions is the bound.
     pub fn put_at_once(&self, event: T, now: Instant) -> bool {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         inside.events.push_back((now, event));
         self.announce(inside)
     }
 
     /// Puts back, at the front, what a thread has taken and not handled.
     pub fn put_back(&self, batch: &mut VecDeque<T>, now: Instant) -> bool {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         while let Some(event) = batch.pop_back() {
             inside.events.push_front((now, event));
         }
@@ -112,7 +113,7 @@ impl<T> StageQueue<T> {
 
     /// Takes a batch; none after [`IDLE`]. False if the queue is closed and empty.
     pub fn take(&self, batch: &mut VecDeque<T>, clock: impl Fn() -> Instant) -> bool {
-        let mut inside = self.lock();
+        let mut inside = lock(&self.inside);
         if inside.events.is_empty() && !inside.is_closed {
             inside.takers += 1;
             let has_none = |inside: &mut Inside<T>| inside.events.is_empty() && !inside.is_closed;
@@ -138,31 +139,26 @@ impl<T> StageQueue<T> {
 
     /// Records that a batch of `events` was handled by `now`.
     pub fn record(&self, events: usize, now: Instant) {
-        self.lock().batches.record(events, now);
+        lock(&self.inside).batches.record(events, now);
     }
 
     pub fn sample(&self, now: Instant) -> QueueSample {
-        let inside = self.lock();
+        let inside = lock(&self.inside);
         let waited = inside.events.front().map(|(put, _)| now.since(*put));
         QueueSample { length: inside.events.len(), waited: waited.unwrap_or_default() }
     }
 
     /// Its counts, its length and the present batch.
     pub fn figures(&self) -> (Figures, usize, usize) {
-        let inside = self.lock();
+        let inside = lock(&self.inside);
         (inside.figures, inside.events.len(), inside.batches.size())
     }
 
     /// No event will come any more.
     pub fn close(&self) {
-        self.lock().is_closed = true;
+        lock(&self.inside).is_closed = true;
         self.came.notify_all();
         self.freed.notify_all();
-    }
-
-    /// A panic elsewhere leaves the queue whole.
-    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

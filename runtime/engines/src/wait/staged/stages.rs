@@ -1,7 +1,7 @@
 //! The data that the threads of all stages share, and the reserve of threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use sys::socket::Received;
 
@@ -11,6 +11,7 @@ use crate::common::Common;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::{ACCEPTS, EVENTS};
+use crate::parts::lock::lock;
 use crate::wait::leader::Leaders;
 use crate::wait::parked::parking::{Connection, ParkedWork};
 
@@ -108,9 +109,4 @@ impl Stages {
         }
         None
     }
-}
-
-/// A panic of a service ends before it reaches a lock.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

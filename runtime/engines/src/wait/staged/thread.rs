@@ -8,7 +8,8 @@ use memory::Doing;
 use seam::{Closed, SessionId};
 
 use super::queue::StageQueue;
-use super::stages::{Input, Stages, WRITE, lock};
+use super::stages::{Input, Stages, WRITE};
+use crate::parts::lock::lock;
 use crate::wait::parked::parking::{Connection, ParkedWork};
 use crate::wait::parked::stepper::{Rest, Stepper};
 

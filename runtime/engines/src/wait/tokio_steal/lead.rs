@@ -12,12 +12,13 @@ use memory::{Doing, Phase, Refusal, SlotState};
 use sys::task::{Moving, Scope};
 use tokio::io::unix::AsyncFd;
 
+use super::Tasks;
 use super::task::Client;
-use super::{Tasks, lock};
 use crate::accept::source::Arrival;
 use crate::context::WorkerContext;
 use crate::limits::ACCEPTS;
 use crate::parts::admission::Attempt;
+use crate::parts::lock::lock;
 use crate::parts::table::Table;
 use crate::parts::tick::tick;
 use crate::wait::parked::listener::Duties;

@@ -16,9 +16,10 @@ use tokio::sync::watch;
 use tokio::task::{block_in_place, yield_now};
 use tokio::time::Sleep;
 
-use super::{Seat, Tasks, lock};
+use super::{Seat, Tasks};
 use crate::erased::Value;
 use crate::helpers::{self, Done};
+use crate::parts::lock::lock;
 use crate::wait::parked::parking::Connection;
 use crate::wait::parked::stepper::{Rest, Stepper};
 
