@@ -9,10 +9,12 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::mm::MapFlags;
+
 use crate::call::check_long;
+use crate::map::{ACCESS, Mapping};
 
 /// A register. Register 10 points to the frame, which ends where the stack begins.
 pub type Register = u8;
@@ -209,17 +211,15 @@ impl Program {
         attributes[0] = kind | (code.len() as u64) << 32;
         attributes[1] = code.as_ptr() as u64;
         attributes[2] = c"GPL".as_ptr() as u64;
-        if let Ok(fd) = command(5, &mut attributes) {
-            // SAFETY: the kernel has just made this descriptor for us.
-            return Ok(Program { fd: unsafe { OwnedFd::from_raw_fd(fd) } });
+        if let Ok(fd) = made(5, &mut attributes) {
+            return Ok(Program { fd });
         }
         // The log is requested only now: a buffer too small for it would be an error.
         let mut says = vec![0_u8; SAYS];
         attributes[3] = 1 | (SAYS as u64) << 32;
         attributes[4] = says.as_mut_ptr() as u64;
-        match command(5, &mut attributes) {
-            // SAFETY: as above.
-            Ok(fd) => Ok(Program { fd: unsafe { OwnedFd::from_raw_fd(fd) } }),
+        match made(5, &mut attributes) {
+            Ok(fd) => Ok(Program { fd }),
             Err(error) => {
                 let text = CStr::from_bytes_until_nul(&says).unwrap_or(c"").to_string_lossy();
                 let lines: Vec<&str> = text.trim().lines().collect();
@@ -243,15 +243,10 @@ impl AsFd for Program {
 #[derive(Debug)]
 pub struct Table {
     fd: OwnedFd,
-    start: NonNull<AtomicU32>,
+    memory: Mapping,
     row: usize,
     rows: usize,
 }
-
-// SAFETY: the memory is shared with the kernel anyway and reached by atomics only.
-unsafe impl Send for Table {}
-// SAFETY: as above.
-unsafe impl Sync for Table {}
 
 impl Table {
     /// `rows` rows of `words` words each, all zero; `words` is even, because the kernel's rows are
@@ -269,20 +264,9 @@ impl Table {
         attributes[0] = 2 | 4 << 32;
         attributes[1] = (words as u64 * 4) | ((rows as u64) << 32);
         attributes[2] = 1 << 10;
-        let fd = command(0, &mut attributes)?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let (protection, len) = (libc::PROT_READ | libc::PROT_WRITE, words * 4 * rows);
-        // SAFETY: a separate new mapping descriptor, at a place that the kernel picks.
-        let start = unsafe {
-            let null = std::ptr::null_mut();
-            libc::mmap(null, len, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Table { fd, start, row: words, rows })
+        let fd = made(0, &mut attributes)?;
+        let memory = Mapping::of(&fd, words * 4 * rows, ACCESS, MapFlags::empty(), 0)?;
+        Ok(Table { fd, memory, row: words, rows })
     }
 
     /// Row `row`.
@@ -294,7 +278,10 @@ impl Table {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         // SAFETY: the mapping has `rows` rows of `row` words and lasts as long as we do; words are
         // atomic, so that the program may write meanwhile.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(row * self.row), self.row) }
+        unsafe {
+            let start = self.memory.as_ptr().cast::<AtomicU32>().add(row * self.row);
+            std::slice::from_raw_parts(start, self.row)
+        }
     }
 
     /// Writes a row's first words.
@@ -313,13 +300,6 @@ impl AsFd for Table {
     }
 }
 
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: our mapping, of which no reference outlives us.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.row * 4 * self.rows) };
-    }
-}
-
 /// A table of AF_XDP sockets by receive queue (`BPF_MAP_TYPE_XSKMAP`).
 #[derive(Debug)]
 pub struct QueueTable {
@@ -335,9 +315,7 @@ impl QueueTable {
         let mut attributes = [0_u64; 9];
         attributes[0] = 17 | 4 << 32;
         attributes[1] = 4 | u64::from(queues) << 32;
-        let fd = command(0, &mut attributes)?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        Ok(QueueTable { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(QueueTable { fd: made(0, &mut attributes)? })
     }
 
     /// Gives the frames of a queue to a bound socket.
@@ -379,10 +357,15 @@ impl FrameLink {
         let mut attributes = [0_u64; 4];
         attributes[0] = program.fd.as_raw_fd() as u64 | u64::from(device) << 32;
         attributes[1] = 37 | flags << 32;
-        let fd = command(28, &mut attributes)?;
-        // SAFETY: the kernel has just made this descriptor for us.
-        Ok(FrameLink { _fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        Ok(FrameLink { _fd: made(28, &mut attributes)? })
     }
+}
+
+/// A command that makes a descriptor.
+fn made(number: libc::c_int, attributes: &mut [u64]) -> io::Result<OwnedFd> {
+    let fd = command(number, attributes)?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// `bpf(2)`

@@ -58,12 +58,6 @@ impl Events {
         })
     }
 
-    /// The number of events of the last wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.filled
-    }
-
     /// Whether the last wait reported nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -252,7 +246,6 @@ mod tests {
         let mut events = Events::with_capacity(8);
         assert_eq!(epoll.wait(&mut events, timeout).unwrap(), expected.len());
         assert_eq!(events.iter().collect::<Vec<_>>(), expected);
-        assert_eq!((events.len(), events.is_empty()), (expected.len(), expected.is_empty()));
     }
 
     fn ready(key: u64, readable: bool, writable: bool) -> Ready {

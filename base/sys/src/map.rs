@@ -96,10 +96,23 @@ impl Mapping {
     }
 
     fn of_file(fd: OwnedFd, len: usize) -> io::Result<Self> {
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        let mut mapping = Self::of(&fd, len, ACCESS, MapFlags::NORESERVE, 0)?;
+        mapping.fd = Some(fd);
+        Ok(mapping)
+    }
+
+    /// `len` bytes of an open file from `offset` on, shared with all that map it.
+    pub(crate) fn of(
+        fd: impl AsFd,
+        len: usize,
+        access: ProtFlags,
+        flags: MapFlags,
+        offset: u64,
+    ) -> io::Result<Self> {
+        let flags = flags | MapFlags::SHARED;
         // SAFETY: as in `private`.
-        let start = unsafe { mmap(ptr::null_mut(), len, ACCESS, flags, &fd, 0) }?;
-        Ok(Self { start: mapped(start)?, len, fd: Some(fd) })
+        let start = unsafe { mmap(ptr::null_mut(), len, access, flags, fd, offset) }?;
+        Ok(Self { start: mapped(start)?, len, fd: None })
     }
 
     /// The first byte, on a page boundary. Initially zeroed, readable and writable for
@@ -136,7 +149,8 @@ impl Drop for Mapping {
     }
 }
 
-const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+/// Reading and writing.
+pub(crate) const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 fn mapped(start: *mut std::ffi::c_void) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| invalid("the kernel mapped address zero"))

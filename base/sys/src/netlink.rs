@@ -56,17 +56,6 @@ pub struct Bucket<'a> {
     pub costs: &'a [u16],
 }
 
-/// Counters of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Packets that it received.
-    pub received: u64,
-    /// Packets that it sent.
-    pub sent: u64,
-    /// Packets that it dropped.
-    pub dropped: u64,
-}
-
 /// A device as the kernel describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -80,6 +69,12 @@ pub struct Link {
     pub queues_max: u32,
     /// It stands on a device of a bus, not on software alone.
     pub has_parent: bool,
+    /// Packets that it received.
+    pub received: u64,
+    /// Packets that it sent.
+    pub sent: u64,
+    /// Packets that it dropped.
+    pub dropped: u64,
 }
 
 /// A netlink socket for this network namespace.
@@ -169,8 +164,8 @@ impl Netlink {
         self.ask(within)?;
         // Setting the parameters of a bucket fills it.
         self.put_bucket(device, bucket, 0)?;
-        let is_under_way = |counts: Counts| counts.received > counts.sent + counts.dropped;
-        while is_under_way(self.counts(device)?) {
+        let is_under_way = |link: Link| link.received > link.sent + link.dropped;
+        while is_under_way(self.link(device)?) {
             std::thread::yield_now();
         }
         Ok(())
@@ -257,28 +252,6 @@ impl Netlink {
         self.ask(up)
     }
 
-    /// The counters of a device.
-    ///
-    /// # Errors
-    /// `ENODEV`.
-    pub fn counts(&self, device: u32) -> io::Result<Counts> {
-        let mut ask = Message::new(libc::RTM_GETLINK, 1);
-        ask.put(&[0; 4]).put(&device.to_ne_bytes()).put(&[0; 8]);
-        let answers = self.list(ask)?;
-        let answer = answers.first().ok_or(io::ErrorKind::NotFound)?;
-        // After the 16 bytes of an ifinfomsg: rtnl_link_stats64 (received, sent, bytes of both,
-        // errors of both, then the dropped packets).
-        let stats = attributes(answer.get(16..).unwrap_or_default())
-            .find(|(kind, _)| *kind == libc::IFLA_STATS64)
-            .ok_or(io::ErrorKind::InvalidData)?
-            .1;
-        let word = |at: usize| {
-            let bytes = stats.get(at * 8..at * 8 + 8).unwrap_or(&[0; 8]);
-            u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
-        };
-        Ok(Counts { received: word(0), sent: word(1), dropped: word(6) })
-    }
-
     /// The description of a device. Unlike `/sys`, it is that of this network namespace.
     ///
     /// # Errors
@@ -292,12 +265,20 @@ impl Netlink {
         let mut link = Link { kind: u16::from_ne_bytes(kind), ..Link::default() };
         for (kind, value) in attributes(answer.get(16..).unwrap_or_default()) {
             let word = || value.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+            let long = |at: usize| {
+                let bytes = value.get(at * 8..).and_then(<[u8]>::first_chunk);
+                bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+            };
             match kind {
                 libc::IFLA_ADDRESS => link.mac = value.to_vec(),
                 libc::IFLA_MTU => link.mtu = word(),
                 libc::IFLA_NUM_RX_QUEUES => link.queues_max = word(),
                 // IFLA_PARENT_DEV_NAME
                 56 => link.has_parent = true,
+                // rtnl_link_stats64: received, sent, bytes of both, errors of both, then dropped.
+                libc::IFLA_STATS64 => {
+                    (link.received, link.sent, link.dropped) = (long(0), long(1), long(6));
+                }
                 _ => {}
             }
         }
@@ -592,9 +573,9 @@ mod tests {
     fn the_loopback_device_is_known_and_counts() {
         let index = index_of(c"lo").expect("every namespace has one");
         assert!(devices().expect("a list").iter().any(|it| *it == (index, c"lo".to_owned())));
-        let counts = Netlink::open().and_then(|netlink| netlink.counts(index)).expect("counts");
-        assert!(counts.sent <= counts.received || counts.received > 0, "{counts:?}");
-        let none = Netlink::open().expect("a socket").counts(0x7fff_ffff);
+        let link = Netlink::open().and_then(|netlink| netlink.link(index)).expect("a device");
+        assert!(link.sent <= link.received || link.received > 0, "{link:?}");
+        let none = Netlink::open().expect("a socket").link(0x7fff_ffff);
         assert!(none.is_err(), "{none:?}");
     }
 }

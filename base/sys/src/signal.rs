@@ -123,25 +123,13 @@ fn mask(how: libc::c_int, set: &SignalSet) -> io::Result<SignalSet> {
     }
 }
 
-/// Ignores `signal` in this process. Programs started by exec inherit that.
-///
-/// # Errors
-/// `EINVAL` for `KILL`, `STOP` and invalid signals.
-pub fn ignore(signal: Signal) -> io::Result<()> {
-    dispose(signal, libc::SIG_IGN)
-}
-
 /// Restores the default action of `signal`, mostly to end the process.
 ///
 /// # Errors
 /// `EINVAL` for `KILL`, `STOP` and invalid signals.
 pub fn set_default(signal: Signal) -> io::Result<()> {
-    dispose(signal, libc::SIG_DFL)
-}
-
-fn dispose(signal: Signal, action: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: the action is one of the two that run no code of ours.
-    let former = unsafe { libc::signal(signal.0, action) };
+    // SAFETY: the default action runs no code of ours.
+    let former = unsafe { libc::signal(signal.0, libc::SIG_DFL) };
     if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -225,14 +213,6 @@ mod tests {
         assert!(second.contains(Signal::HUP) && !second.contains(Signal::ALRM));
         restore(&first).unwrap();
         assert!(!block(&[]).unwrap().contains(Signal::ALRM));
-    }
-
-    #[test]
-    fn an_ignored_signal_does_nothing() {
-        ignore(Signal::WINCH).unwrap();
-        raise_here(Signal::WINCH);
-        set_default(Signal::WINCH).unwrap();
-        assert!(ignore(Signal::KILL).is_err());
     }
 
     #[test]

@@ -128,49 +128,38 @@ pub struct Sent {
 impl Batch {
     /// Sends the datagrams that `fill` adds by one sendmmsg(2) for every 1024 of them.
     pub fn send<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) -> Sent {
-        self.fill(socket, fill);
-        let mut sent = Sent::default();
-        while sent.count < self.headers.len() {
-            let rest = &mut self.headers[sent.count..];
+        self.send_by(socket, fill, |fd, rest| {
             let len = rest.len().min(MESSAGES_MAX) as libc::c_uint;
-            sent.calls += 1;
-            let fd = socket.as_fd().as_raw_fd();
-            let took = uninterrupted(|| {
-                // SAFETY: the headers point to data that `fill` borrowed for longer than this call,
-                // and to our own vectors, which stay as they are; there are `len` headers.
-                check(unsafe {
-                    libc::sendmmsg(fd, rest.as_mut_ptr(), len, libc::MSG_NOSIGNAL as _)
-                })
-            });
-            match took {
-                Ok(count) => sent.count += count as usize,
-                Err(error) => {
-                    sent.error = Some(error);
-                    break;
-                }
-            }
-        }
-        self.clear();
-        sent
+            let flags = libc::MSG_NOSIGNAL as _;
+            // SAFETY: the headers point to data that `fill` borrowed for longer than this call,
+            // and to our own vectors, which stay as they are; there are `len` headers.
+            let sent = check(unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), len, flags) })?;
+            Ok(sent as usize)
+        })
     }
 
-    /// Sends each datagram by a sendmsg(2) of its own.
+    /// Sends each datagram by a separate sendmsg(2).
     pub fn send_each<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) -> Sent {
+        self.send_by(socket, fill, |fd, rest| {
+            // SAFETY: as in `send`.
+            check_count(unsafe { libc::sendmsg(fd, &rest[0].msg_hdr, libc::MSG_NOSIGNAL) })?;
+            Ok(1)
+        })
+    }
+
+    fn send_by<'d>(
+        &mut self,
+        socket: &Udp,
+        fill: impl FnOnce(&mut Filling<'_, 'd>),
+        call: impl Fn(libc::c_int, &mut [libc::mmsghdr]) -> io::Result<usize>,
+    ) -> Sent {
         self.fill(socket, fill);
-        let mut sent = Sent::default();
-        for header in &self.headers {
+        let (mut sent, fd) = (Sent::default(), socket.as_fd().as_raw_fd());
+        while sent.error.is_none() && sent.count < self.headers.len() {
             sent.calls += 1;
-            let fd = socket.as_fd().as_raw_fd();
-            let took = uninterrupted(|| {
-                // SAFETY: as in `send`.
-                check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, libc::MSG_NOSIGNAL) })
-            });
-            match took {
-                Ok(_) => sent.count += 1,
-                Err(error) => {
-                    sent.error = Some(error);
-                    break;
-                }
+            match uninterrupted(|| call(fd, &mut self.headers[sent.count..])) {
+                Ok(count) => sent.count += count,
+                Err(error) => sent.error = Some(error),
             }
         }
         self.clear();

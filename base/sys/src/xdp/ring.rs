@@ -3,10 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::mm::MapFlags;
+
 use crate::call::{check, set_option};
+use crate::map::{ACCESS, Mapping};
 
 /// The rings of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,7 @@ pub enum RingKind {
 /// A ring, of which this process moves one counter.
 #[derive(Debug)]
 pub struct Ring {
-    start: NonNull<u8>,
-    len: usize,
+    memory: Mapping,
     producer: usize,
     consumer: usize,
     flags: usize,
@@ -37,19 +38,15 @@ pub struct Ring {
     at: u32,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; the counters are atomics, and entries
-// are reached through `&mut self` only.
-unsafe impl Send for Ring {}
-
 impl Ring {
     /// Asks the kernel for a ring of `size` entries, a power of two, and maps it.
     pub fn new(socket: BorrowedFd<'_>, kind: RingKind, size: u32) -> io::Result<Ring> {
         let (option, page) = match kind {
-            RingKind::Receive => (libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING),
-            RingKind::Send => (libc::XDP_TX_RING, libc::XDP_PGOFF_TX_RING),
-            RingKind::Fill => (libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_PGOFF_FILL_RING as i64),
+            RingKind::Receive => (libc::XDP_RX_RING, libc::XDP_PGOFF_RX_RING as u64),
+            RingKind::Send => (libc::XDP_TX_RING, libc::XDP_PGOFF_TX_RING as u64),
+            RingKind::Fill => (libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_PGOFF_FILL_RING),
             RingKind::Completion => {
-                (libc::XDP_UMEM_COMPLETION_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64)
+                (libc::XDP_UMEM_COMPLETION_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING)
             }
         };
         set_option(socket, libc::SOL_XDP, option, &size)?;
@@ -62,18 +59,8 @@ impl Ring {
         };
         let entry = if is_described { size_of::<libc::xdp_desc>() } else { 8 };
         let len = offset.desc as usize + size as usize * entry;
-        let (access, shared) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping of the socket's ring, at a place that the kernel picks.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, access, shared, socket.as_raw_fd(), page)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
         Ok(Ring {
-            start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            len,
+            memory: Mapping::of(socket, len, ACCESS, MapFlags::POPULATE, page)?,
             producer: offset.producer as usize,
             consumer: offset.consumer as usize,
             flags: offset.flags as usize,
@@ -85,19 +72,19 @@ impl Ring {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset + 4 <= self.len);
+        assert!(offset + 4 <= self.memory.len());
         // SAFETY: inside the mapping, which lives as long as `self`; the kernel aligns its counters
         // and both sides reach them by atomics.
-        unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(self.memory.as_ptr().add(offset).cast()) }
     }
 
     /// The address of the entry that counter `at` names.
     fn entry(&self, at: u32) -> *mut u8 {
         let entry = if self.is_described { size_of::<libc::xdp_desc>() } else { 8 };
         let offset = self.entries + (at & self.mask) as usize * entry;
-        assert!(offset + entry <= self.len);
+        assert!(offset + entry <= self.memory.len());
         // SAFETY: inside the mapping, as was just checked.
-        unsafe { self.start.as_ptr().add(offset) }
+        unsafe { self.memory.as_ptr().add(offset) }
     }
 
     /// Writes an entry; the caller has no more entries under way than the ring has places.
@@ -151,13 +138,6 @@ impl Ring {
     /// Whether the kernel goes on only after a call (`XDP_RING_NEED_WAKEUP`).
     pub fn needs_wakeup(&self) -> bool {
         self.word(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: our mapping, of which no reference outlives us.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
 

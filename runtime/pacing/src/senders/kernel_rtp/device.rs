@@ -141,7 +141,7 @@ impl PacedDevice {
     /// # Errors
     /// The device was removed from outside.
     pub fn left(&self) -> io::Result<u64> {
-        self.netlink.counts(self.device).map(|counts| counts.sent)
+        self.netlink.link(self.device).map(|link| link.sent)
     }
 
     /// Discards the waiting packets, and starts over with a full bucket.
