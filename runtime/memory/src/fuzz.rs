@@ -3,7 +3,7 @@
 use seam::SessionId;
 use stats::Rng;
 
-use crate::session::{Closing, SharedTable};
+use crate::session::SharedTable;
 
 /// Opens, finds and closes sessions `events` times from `seed`, as far as one thread can test.
 ///
@@ -26,17 +26,16 @@ pub fn fuzz(seed: u64, events: u32) {
             1 if !open.is_empty() => held.extend(table.acquire(*rng.pick(&open))),
             2 if !open.is_empty() => {
                 let id = open.swap_remove(rng.below(open.len()));
-                assert_ne!(table.close(id), Closing::Unknown, "{at}: {id}");
+                assert!(table.close(id), "{at}: {id}");
                 gone.push(id);
             }
             3 if !held.is_empty() => drop(held.swap_remove(rng.below(held.len()))),
             _ => {
                 let id = *rng.pick(&gone);
                 assert!(table.acquire(id).is_none(), "{at}: {id} was closed");
-                assert!(table.land(id).is_none(), "{at}: {id} has nothing in flight");
             }
         }
-        assert!(table.len() <= capacity && table.ids().count() == open.len(), "{at}");
+        assert_eq!(table.ids().count(), open.len(), "{at}");
         assert!(open.iter().all(|id| table.acquire(*id).is_some()), "{at}");
     }
 }

@@ -195,12 +195,6 @@ impl<S: Share> Region<S> {
         self.mapping.fd()
     }
 
-    /// Whether forked children see the same state.
-    #[must_use]
-    pub fn placement(&self) -> Placement {
-        if self.fd().is_some() { Placement::Shared } else { Placement::Private }
-    }
-
     fn header(&self) -> &Header {
         // SAFETY: every region begins with a header, whose only changing part is atomic.
         unsafe { &*self.mapping.as_ptr().cast::<Header>() }
@@ -394,7 +388,7 @@ mod tests {
     fn a_state_is_founded_once_and_then_shared() {
         for placement in [Placement::Private, Placement::Shared] {
             let region = founded(placement);
-            assert_eq!((region.frozen, region.placement()), (4, placement));
+            assert_eq!((region.frozen, region.fd().is_some()), (4, placement == Placement::Shared));
             assert!(region.large.iter().all(|it| it.load(Ordering::Relaxed) == 0));
             std::thread::scope(|threads| {
                 for _ in 0..4 {

@@ -4,9 +4,8 @@
 //! place in the table: no hash, no tree. A slot that has used up its generations is retired and
 //! never names a session again.
 //!
-//! A worker must hold a [`Ref`] to look inside. The table counts the operations that the kernel has
-//! in flight for a session: a closed one keeps its slot, and so its buffers, until the last has
-//! landed.
+//! A worker must hold a [`Ref`] to look inside: a closed session keeps its slot, and so its buffers,
+//! until the last is dropped.
 //!
 //! The surprising thing: looking up a session takes no liveness test. A free slot holds a
 //! generation that no id can have, and so does a closing one; one comparison decides all three
@@ -19,17 +18,6 @@ pub use send::SharedOutbox;
 pub use shared::{Ref, SharedTable};
 
 use std::fmt;
-
-/// The result of closing a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing<T> {
-    /// Nothing was in flight: here is its value, and its slot is free.
-    Freed(T),
-    /// The value stays until all operations have landed and all references are dropped.
-    Waits,
-    /// There is no such session, or it was closed before.
-    Unknown,
-}
 
 /// A pool or a table has no room; this is the value, returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]

@@ -1,24 +1,21 @@
 //! Sessions that several workers step: a worker that looks inside holds a reference.
 //!
-//! One word a slot holds the whole state: generation, liveness, closing, the number of
-//! operations in flight and the number of references. A reference is taken by compare-and-swap
-//! on the whole word. An increment with a later check would revive, for an instant, a session
-//! that another worker is destroying.
+//! One word a slot holds the whole state: generation, liveness, closing and the number of
+//! references. A reference is taken by compare-and-swap on the whole word. An increment with a later
+//! check would revive, for an instant, a session that another worker is destroying.
 
 use std::cell::UnsafeCell;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 use seam::SessionId;
 
-use super::{Closing, Full};
+use super::Full;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::{Padded, Stack};
 
 const REF: u64 = 1;
-const REFS: u64 = (1 << 20) - 1;
-const FLIGHT: u64 = 1 << 20;
-const FLIGHTS: u64 = ((1 << 18) - 1) << 20;
+const REFS: u64 = (1 << 38) - 1;
 const LIVE: u64 = 1 << 38;
 const CLOSING: u64 = 1 << 39;
 const GENERATION_SHIFT: u32 = 40;
@@ -37,7 +34,6 @@ pub struct SharedTable<T> {
     shard: usize,
     slots: Box<[Slot<T>]>,
     free: Padded<Stack>,
-    live: Padded<AtomicU32>,
 }
 
 // SAFETY: values are shared by `Ref`s (T: Sync) and leave the table on any thread (T: Send).
@@ -64,7 +60,7 @@ impl<T> SharedTable<T> {
         for (index, slot) in slots.iter().enumerate().rev() {
             free.push(index as u32, &slot.link);
         }
-        SharedTable { shard, slots, free: Padded(free), live: Padded(AtomicU32::new(0)) }
+        SharedTable { shard, slots, free: Padded(free) }
     }
 
     /// Keeps `value` under a new name.
@@ -81,47 +77,19 @@ impl<T> SharedTable<T> {
         unsafe { (*slot.value.get()).write(value) };
         // Release: a thread that finds it live sees the value.
         slot.word.store(word | LIVE, Ordering::Release);
-        self.live.fetch_add(1, Ordering::Relaxed);
         Ok(SessionId::new(self.shard, index, generation(word)))
     }
 
     /// A reference to the session `id`, if it lives and is not closing.
     #[inline]
     pub fn acquire(&self, id: SessionId) -> Option<Ref<'_, T>> {
-        let open = |word: u64| word & CLOSING == 0 && word & REFS < REFS;
-        self.enter(id, open, |word| word + REF)
+        self.enter(id, |word| word + REF)
     }
 
-    /// Completes an operation that was launched for `id`: a reference to its session, which may be
-    /// closing; `None` if it has nothing in flight or is gone.
-    pub fn land(&self, id: SessionId) -> Option<Ref<'_, T>> {
-        let in_flight = |word: u64| word & FLIGHTS > 0 && word & REFS < REFS;
-        self.enter(id, in_flight, |word| word - FLIGHT + REF)
-    }
-
-    /// Ends a session: no later look-up finds it, and its slot becomes free when no reference is
-    /// held and nothing is in flight.
-    pub fn close(&self, id: SessionId) -> Closing<T> {
-        let Some(held) = self.enter(
-            id,
-            |word| word & CLOSING == 0 && word & REFS < REFS,
-            |word| (word | CLOSING) + REF,
-        ) else {
-            return Closing::Unknown;
-        };
-        held.release().map_or(Closing::Waits, Closing::Freed)
-    }
-
-    /// The number of sessions with a value, closing ones included; approximate while threads run.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.live.load(Ordering::Relaxed) as usize
-    }
-
-    /// Whether no session has a value.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// Ends a session, if it lives: no later look-up finds it, and its value and its slot go with the
+    /// last reference. Returns whether it lived.
+    pub fn close(&self, id: SessionId) -> bool {
+        self.enter(id, |word| (word | CLOSING) + REF).is_some()
     }
 
     /// The names of the live sessions that are not closing; others may come and go meanwhile.
@@ -133,19 +101,15 @@ impl<T> SharedTable<T> {
         })
     }
 
-    /// Applies `change`, which adds a reference, to the word of `id`'s slot, if the word is its
-    /// session's and `may` agrees.
+    /// Applies `change`, which adds a reference, to the word of `id`'s slot, if the session lives and
+    /// is not closing.
     #[inline]
-    fn enter(
-        &self,
-        id: SessionId,
-        may: impl Fn(u64) -> bool,
-        change: impl Fn(u64) -> u64,
-    ) -> Option<Ref<'_, T>> {
+    fn enter(&self, id: SessionId, change: impl Fn(u64) -> u64) -> Option<Ref<'_, T>> {
         let slot = self.slots.get(id.index() as usize).filter(|_| id.shard() == self.shard)?;
         let mut word = slot.word.load(Ordering::Relaxed);
         loop {
-            if generation(word) != id.generation() || word & LIVE == 0 || !may(word) {
+            let is_open = word & (LIVE | CLOSING) == LIVE && word & REFS < REFS;
+            if generation(word) != id.generation() || !is_open {
                 return None;
             }
             // Acquire: the value as it was when the session was opened or the other holders let go.
@@ -161,7 +125,6 @@ impl<T> SharedTable<T> {
     fn vacate(&self, index: u32) {
         let slot = &self.slots[index as usize];
         let generation = generation(slot.word.load(Ordering::Relaxed));
-        self.live.fetch_sub(1, Ordering::Relaxed);
         if generation == SessionId::GENERATION_MAX {
             // Retired: no name finds it without LIVE, and it is on no stack.
             slot.word.store(u64::from(generation) << GENERATION_SHIFT, Ordering::Relaxed);
@@ -188,72 +151,12 @@ impl<T> Drop for SharedTable<T> {
     }
 }
 
-/// Proof that a session's value stays where it is. Dropping the last one of a closed session with
-/// nothing in flight drops the value, before its slot is free again.
+/// Proof that a session's value stays where it is. Dropping the last one of a closed session drops
+/// the value, before its slot is free again.
 pub struct Ref<'t, T> {
     table: &'t SharedTable<T>,
     slot: &'t Slot<T>,
     index: u32,
-}
-
-impl<T> Ref<'_, T> {
-    /// Counts an operation for the session before the caller passes it to the kernel;
-    /// returns false, and counts nothing, if the session is closing.
-    /// [`SharedTable::land`] completes the operation.
-    #[must_use = "an operation that is not counted may not be given to the kernel"]
-    pub fn launch(&self) -> bool {
-        let mut word = self.slot.word.load(Ordering::Relaxed);
-        loop {
-            if word & CLOSING != 0 || word & FLIGHTS == FLIGHTS {
-                return false;
-            }
-            let counted = self.slot.word.compare_exchange_weak(
-                word,
-                word + FLIGHT,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            match counted {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// The session's name.
-    #[must_use]
-    pub fn id(&self) -> SessionId {
-        let word = self.slot.word.load(Ordering::Relaxed);
-        SessionId::new(self.table.shard, self.index, generation(word))
-    }
-
-    /// Whether the session was closed.
-    #[must_use]
-    pub fn is_closing(&self) -> bool {
-        self.slot.word.load(Ordering::Relaxed) & CLOSING != 0
-    }
-
-    /// Drops the reference; returns the value if the session was closed
-    /// and this was its last holder.
-    pub fn release(self) -> Option<T> {
-        let this = ManuallyDrop::new(self);
-        this.let_go().then(|| {
-            // SAFETY: this was the last way to the value (`let_go`), and
-            // `release` does not drop it there.
-            let value = unsafe { (*this.slot.value.get()).assume_init_read() };
-            this.table.vacate(this.index);
-            value
-        })
-    }
-
-    /// Drops one reference; returns whether that was the last way to the value.
-    fn let_go(&self) -> bool {
-        // Release: our accesses precede the destruction of the value by another thread. Acquire:
-        // the destroying thread sees all accesses of the others.
-        let word = self.slot.word.fetch_sub(REF, Ordering::AcqRel) - REF;
-        // A closing session's counts only fall, so exactly one holder sees this.
-        word & CLOSING != 0 && word & (REFS | FLIGHTS) == 0
-    }
 }
 
 impl<T> Deref for Ref<'_, T> {
@@ -268,7 +171,11 @@ impl<T> Deref for Ref<'_, T> {
 
 impl<T> Drop for Ref<'_, T> {
     fn drop(&mut self) {
-        if self.let_go() {
+        // Release: our accesses precede the destruction of the value by another thread. Acquire:
+        // the destroying thread sees all accesses of the others.
+        let word = self.slot.word.fetch_sub(REF, Ordering::AcqRel) - REF;
+        // The count of a closing session only falls, so exactly one holder sees this.
+        if word & CLOSING != 0 && word & REFS == 0 {
             // SAFETY: this was the last way to the value.
             unsafe { (*self.slot.value.get()).assume_init_drop() };
             self.table.vacate(self.index);
@@ -279,33 +186,29 @@ impl<T> Drop for Ref<'_, T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn a_closed_session_stays_for_those_who_hold_it() {
-        let table = SharedTable::new(1, 2);
-        let id = table.open("held").unwrap();
-        let held = table.acquire(id).unwrap();
-        assert!(held.launch() && held.launch());
-        assert_eq!(table.close(id), Closing::Waits);
-        assert_eq!((table.close(id), held.is_closing()), (Closing::Unknown, true));
-        assert!(table.acquire(id).is_none() && !held.launch());
-        assert_eq!((*held, held.id(), held.release()), ("held", id, None));
-        assert_eq!(table.land(id).unwrap().release(), None);
-        assert_eq!(table.land(id).unwrap().release(), Some("held"));
-        assert!(table.land(id).is_none() && table.is_empty());
-        let next = table.open("next").unwrap();
+        let (table, value) = (SharedTable::new(1, 2), Arc::new("held"));
+        let id = table.open(value.clone()).unwrap();
+        let held = [(); 2].map(|()| table.acquire(id).unwrap());
+        assert!(table.close(id) && !table.close(id) && table.acquire(id).is_none());
+        for held in held {
+            assert_eq!((**held, Arc::strong_count(&value)), ("held", 2));
+        }
+        assert_eq!(Arc::strong_count(&value), 1);
+        let next = table.open(value).unwrap();
         assert_eq!((next.index(), next.generation()), (id.index(), id.generation() + 1));
-        assert!(table.acquire(id).is_none());
-        assert_eq!(table.close(next), Closing::Freed("next"));
+        assert!(table.acquire(id).is_none() && table.close(next));
     }
 
     #[test]
-    fn a_forged_name_or_completion_finds_nothing() {
+    fn a_forged_name_finds_nothing() {
         let table = SharedTable::new(1, 1);
         let id = table.open(()).unwrap();
         assert_eq!(table.open(()), Err(Full(())));
-        assert!(table.land(id).is_none(), "nothing was launched");
         assert!(table.acquire(SessionId::new(2, 0, 1)).is_none());
         assert!(table.acquire(SessionId::new(1, 7, 1)).is_none());
         assert!(table.acquire(SessionId::from_bits(0)).is_none());
@@ -319,7 +222,7 @@ mod tests {
         table.slots[0].word.store(word, Ordering::Relaxed);
         let last = table.open(()).unwrap();
         assert_eq!(last.generation(), SessionId::GENERATION_MAX);
-        assert_eq!(table.close(last), Closing::Freed(()));
+        assert!(table.close(last));
         assert_eq!(table.open(()), Err(Full(())));
         assert!(table.acquire(last).is_none());
     }
@@ -358,7 +261,7 @@ mod tests {
                     std::thread::yield_now();
                 };
                 current.store(id.bits(), Ordering::Relaxed);
-                drop(table.close(id));
+                table.close(id);
             }
         });
         assert_eq!(ended.load(Ordering::Relaxed), ROUNDS);
@@ -408,7 +311,7 @@ mod loom_models {
                     let table = table.clone();
                     thread::spawn(move || {
                         if closes {
-                            drop(table.close(id));
+                            table.close(id);
                         } else {
                             read(&table, id);
                         }
@@ -419,26 +322,6 @@ mod loom_models {
             others.into_iter().for_each(|it| it.join().unwrap());
             assert_eq!(ends.load(Ordering::Relaxed), 1, "ended once");
             assert!(table.acquire(id).is_none());
-        });
-    }
-
-    #[test]
-    fn loom_a_completion_and_a_close_agree_who_is_last() {
-        loom::model(|| {
-            let (table, ends) = (Arc::new(SharedTable::new(0, 1)), Arc::new(AtomicU32::new(0)));
-            let id = table.open(Value(Watched::new(7), ends.clone())).ok().unwrap();
-            assert!(table.acquire(id).unwrap().launch());
-            let kernel = {
-                let table = table.clone();
-                thread::spawn(move || {
-                    let landed = table.land(id).expect("what was launched lands");
-                    // SAFETY: loom reports a concurrent destruction of the value.
-                    assert_eq!(landed.0.with(|value| unsafe { *value }), 7);
-                })
-            };
-            drop(table.close(id));
-            kernel.join().unwrap();
-            assert_eq!(ends.load(Ordering::Relaxed), 1, "ended once");
         });
     }
 }
