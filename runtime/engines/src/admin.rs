@@ -59,7 +59,8 @@ pub enum Answer {
 }
 
 /// A command of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 pub enum Order {
     /// Drain, as the first `SIGTERM` does.
     Drain,

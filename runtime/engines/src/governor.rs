@@ -92,17 +92,22 @@ pub struct Decision {
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Governor {
-    mode: Mode,
+    /// Its mode.
+    pub mode: Mode,
     cores: u64,
-    target: Duration,
+    /// The target of the mean wait.
+    pub target: Duration,
     limit: f64,
     service_ns: f64,
-    wait: Duration,
+    /// The wait that was measured last.
+    pub wait: Duration,
     /// Requests executed by windows of a second, the present one last.
     windows: VecDeque<(Duration, u64)>,
-    next: Instant,
+    /// The time of the next decision.
+    pub next: Instant,
     refuses: bool,
-    decisions: VecDeque<Decision>,
+    /// The last decisions, oldest first.
+    pub decisions: VecDeque<Decision>,
 }
 
 impl Governor {
@@ -123,44 +128,14 @@ impl Governor {
         }
     }
 
-    /// Its mode.
-    pub fn mode(&self) -> Mode {
-        self.mode
-    }
-
     /// The limit in force, in requests.
     pub fn limit(&self) -> u64 {
         self.limit as u64
     }
 
-    /// The target of the mean wait.
-    pub fn target(&self) -> Duration {
-        self.target
-    }
-
-    /// The wait that was measured last.
-    pub fn wait(&self) -> Duration {
-        self.wait
-    }
-
     /// The age from which waiting input is refused.
     pub fn age_max(&self) -> Duration {
         self.target * OLD
-    }
-
-    /// The last decisions, oldest first.
-    pub fn decisions(&self) -> impl Iterator<Item = &Decision> {
-        self.decisions.iter()
-    }
-
-    /// The time of the next decision.
-    pub fn wakes_at(&self) -> Instant {
-        self.next
-    }
-
-    /// Puts the next decision off, by the pause of a server without connections.
-    pub fn rest_until(&mut self, moment: Instant) {
-        self.next = moment;
     }
 
     /// The highest limit that can be of use, by Little's law: as many requests as are executed

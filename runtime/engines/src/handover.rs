@@ -93,11 +93,6 @@ impl Handover {
         io::PipeWriter::from(self.ready.try_clone()?).write_all(b"!")
     }
 
-    /// Whether the predecessor has not left yet.
-    pub(crate) fn is_predecessor_here(&self) -> bool {
-        self.predecessor().is_some()
-    }
-
     /// The predecessor, until it has left.
     pub fn predecessor(&self) -> Option<Pid> {
         self.predecessor.filter(|predecessor| process::parent() == Some(*predecessor))
@@ -128,15 +123,6 @@ impl Epoch {
 pub(crate) struct Successor {
     child: Child,
     ready: PipeReader,
-}
-
-/// The fate of a successor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It serves.
-    Ready,
-    /// It ended, or will never be ready.
-    Failed,
 }
 
 impl Successor {
@@ -179,19 +165,17 @@ impl Successor {
         self.child.id()
     }
 
-    /// The successor's fate. Call it when [`Successor::watched`] is readable.
-    pub fn outcome(&mut self) -> Outcome {
-        let mut word = [0];
-        match self.ready.read(&mut word) {
-            Ok(1) => Outcome::Ready,
-            _ => {
-                // The successor may hang with its end of the pipe closed, and must not keep the
-                // listeners.
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                Outcome::Failed
-            }
+    /// Whether the successor serves; otherwise it has ended, or will never be ready. Call it when
+    /// [`Successor::watched`] is readable.
+    pub fn is_ready(&mut self) -> bool {
+        let is_ready = matches!(self.ready.read(&mut [0]), Ok(1));
+        if !is_ready {
+            // The successor may hang with its end of the pipe closed, and must not keep the
+            // listeners.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
+        is_ready
     }
 }
 

@@ -48,20 +48,19 @@ pub struct Spare {
 
 #[derive(Clone, Debug)]
 enum Rule {
-    Static,
     Apache(Apache),
     Damped(Damped),
 }
 
 impl Spare {
-    /// A controller whose first check is at `now`.
-    pub fn new(policy: Policy, terms: Terms, now: Instant) -> Spare {
+    /// A controller whose first check is at `now`; `None` where the policy changes nothing.
+    pub fn new(policy: Policy, terms: Terms, now: Instant) -> Option<Spare> {
         let rule = match policy {
-            Policy::Static => Rule::Static,
+            Policy::Static => return None,
             Policy::Apache => Rule::Apache(Apache::default()),
             Policy::Damped => Rule::Damped(Damped::new(now)),
         };
-        Spare { terms: terms.widened(), rule, next: now }
+        Some(Spare { terms: terms.widened(), rule, next: now })
     }
 
     /// The terms in force.
@@ -74,28 +73,17 @@ impl Spare {
         self.terms = terms.widened();
     }
 
-    /// The maximum number of idle workers that are left alone; more than the terms say if the
-    /// policy needs it.
-    pub fn ceiling(&self) -> usize {
-        match &self.rule {
-            Rule::Static => usize::MAX,
-            Rule::Apache(_) => self.terms.spare_max,
-            Rule::Damped(damped) => damped.ceiling(&self.terms),
-        }
-    }
-
-    /// The time of the next check; `None`: never.
-    pub fn wakes_at(&self) -> Option<Instant> {
-        (!matches!(self.rule, Rule::Static)).then_some(self.next)
+    /// The time of the next check.
+    pub fn wakes_at(&self) -> Instant {
+        self.next
     }
 
     /// Checks, if the time has come; otherwise it holds.
     pub fn look(&mut self, now: Instant, census: &Census) -> Verdict {
-        if self.wakes_at().is_none_or(|moment| now < moment) {
+        if now < self.next {
             return hold("no check is due");
         }
         let verdict = match &mut self.rule {
-            Rule::Static => hold("the number of processes is fixed"),
             Rule::Apache(apache) => {
                 self.next = now + apache::EVERY;
                 apache.judge(&self.terms, census)

@@ -116,18 +116,6 @@ pub struct Totals {
     pub pushes_dropped: u64,
 }
 
-impl Totals {
-    /// Adds a slot's counts, except open connections: a worker that serves a connection of another
-    /// slot would count it twice.
-    pub(crate) fn add(&mut self, worker: &Worker) {
-        self.accepted += worker.accepted;
-        self.answered += worker.answered;
-        self.bytes_in += worker.bytes_in;
-        self.bytes_out += worker.bytes_out;
-        self.turns += worker.turns;
-    }
-}
-
 /// Rates a second, over the last whole window, and the highest that any window has had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {

@@ -21,7 +21,6 @@ pub mod crew;
 mod entries;
 mod event_log;
 mod govern;
-mod governing;
 mod keep;
 mod receive;
 mod reception;
@@ -48,7 +47,7 @@ use sys::signal::{self, Signal, SignalFd};
 use self::crew::Crew;
 use self::event_log::Birth;
 use self::reception::Reception;
-use self::state::{Closing, Supervisor, clock, word};
+use self::state::{Supervisor, clock};
 use crate::admin::Admin;
 use crate::common::Common;
 use crate::fault::Fault;
@@ -170,10 +169,10 @@ impl<C: Crew> Supervisor<'_, C> {
         let respawns = self.entries.iter().filter_map(|entry| entry.respawn_at);
         let connections = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
-        let looks_at = looks_at.and_then(Spare::wakes_at);
+        let looks_at = looks_at.map(Spare::wakes_at);
         let (window, visitors) =
             (self.administration.windows.wakes_at(), self.administration.queue.wakes_at());
-        let closing = self.stopping.closing.as_ref().map(Closing::wakes_at);
+        let closing = self.stopping.closing.map(|closing| closing.looks_at);
         let pressing =
             [self.stopping.deadline, closing, connections, looks_at, self.takeover.retry_at];
         let calm = [
@@ -236,7 +235,7 @@ impl<C: Crew> Supervisor<'_, C> {
         self.common.board.advance(phase);
         self.common.stop.ring();
         let now = clock();
-        self.event_log.note(now, "phase", None, word(phase).to_owned(), false);
+        self.event_log.note(now, "phase", None, phase.to_string(), false);
         self.stopping.deadline = Some(now + at_most);
         for entry in &mut self.entries {
             entry.respawn_at = None;

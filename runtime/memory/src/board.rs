@@ -22,7 +22,8 @@ pub use slot::{Doing, LATE_EDGES_NS, Refusal, Slot, SlotState, Tally};
 pub use throttle::Throttle;
 
 /// The phase of the whole server. It only advances; draining workers read it each turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 #[repr(u32)]
 pub enum Phase {
     /// Not every worker is ready.
@@ -149,12 +150,6 @@ impl Board {
         self.slots[..used].iter().map(|slot| &slot.0)
     }
 
-    /// The number of workers in `state`.
-    #[must_use]
-    pub fn count(&self, state: SlotState) -> usize {
-        self.slots().filter(|slot| slot.state() == state).count()
-    }
-
     /// The limit of requests that are executed at once, and those that are.
     #[inline]
     #[must_use]
@@ -238,21 +233,7 @@ impl Board {
     /// The sums over all slots.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for slot in self.slots() {
-            totals.open += slot.open.read();
-            totals.accepted += slot.accepted.read();
-            totals.answered += slot.answered.read();
-            totals.refused += slot.refused.read();
-            totals.bytes_in += slot.bytes_in.read();
-            totals.bytes_out += slot.bytes_out.read();
-            totals.turns += slot.turns.read();
-            totals.enobufs += slot.enobufs.read();
-            totals.short_sends += slot.short_sends.read();
-            totals.panics += slot.panics.read();
-            totals.pushes_dropped += slot.pushes_dropped.read();
-        }
-        totals
+        self.slots().fold(Totals::default(), Totals::plus)
     }
 
     /// The settings that can change while the server runs.
@@ -317,8 +298,48 @@ pub struct Totals {
     pub turns: u64,
     pub enobufs: u64,
     pub short_sends: u64,
+    pub stack_switches: u64,
     pub panics: u64,
     pub pushes_dropped: u64,
+    pub late_ns: u64,
+    pub shed: u64,
+    pub carried: u64,
+    pub requests_refused: u64,
+    pub inputs: u64,
+    pub input_wait_ns: u64,
+    pub measured: u64,
+    pub wait_ns: u64,
+    pub service_ns: u64,
+}
+
+impl Totals {
+    /// The sums with the counts of one more slot.
+    #[must_use]
+    pub fn plus(self, slot: &Slot) -> Totals {
+        Totals {
+            open: self.open + slot.open.read(),
+            accepted: self.accepted + slot.accepted.read(),
+            answered: self.answered + slot.answered.read(),
+            refused: self.refused + slot.refused.read(),
+            bytes_in: self.bytes_in + slot.bytes_in.read(),
+            bytes_out: self.bytes_out + slot.bytes_out.read(),
+            turns: self.turns + slot.turns.read(),
+            enobufs: self.enobufs + slot.enobufs.read(),
+            short_sends: self.short_sends + slot.short_sends.read(),
+            stack_switches: self.stack_switches + slot.stack_switches.read(),
+            panics: self.panics + slot.panics.read(),
+            pushes_dropped: self.pushes_dropped + slot.pushes_dropped.read(),
+            late_ns: self.late_ns + slot.late_ns.read(),
+            shed: self.shed + slot.shed.read(),
+            carried: self.carried + slot.carried.read(),
+            requests_refused: self.requests_refused + slot.requests_refused.read(),
+            inputs: self.inputs + slot.inputs.read(),
+            input_wait_ns: self.input_wait_ns + slot.input_wait_ns.read(),
+            measured: self.measured + slot.measured.read(),
+            wait_ns: self.wait_ns + slot.wait_ns.read(),
+            service_ns: self.service_ns + slot.service_ns.read(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -365,7 +386,7 @@ mod tests {
             slot.open.add(7);
             slot.open.sub(2);
         }
-        assert_eq!((board.open_total(), board.count(SlotState::Ready)), (10, 2));
+        assert_eq!(board.open_total(), 10);
         board.heal(WorkerId::new(3, 9));
         assert_eq!(board.open_total(), 10, "a worker that is not placed cannot be healed");
         board.heal(dead);

@@ -2,27 +2,23 @@
 //! can open it, or at a TCP address.
 
 use std::fs;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use sys::socket::{self, ListenOptions};
 
 use crate::address::SocketFile;
 
 /// The administration's listening socket.
 #[derive(Debug)]
 pub struct Door {
-    listener: Listener,
+    listener: OwnedFd,
     /// A socket in the file system. It is removed at the end.
     file: Option<SocketFile>,
-}
-
-#[derive(Debug)]
-enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
 }
 
 impl Door {
@@ -56,7 +52,7 @@ impl Door {
             .and_then(|()| SocketFile::of(path));
         let file = done.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
         listener.set_nonblocking(true)?;
-        Ok(Door { listener: Listener::Unix(listener), file: Some(file) })
+        Ok(Door { listener: listener.into(), file: Some(file) })
     }
 
     /// A socket at a TCP address; port 0 picks one.
@@ -64,17 +60,12 @@ impl Door {
     /// # Errors
     /// Those of bind(2).
     pub fn at_address(address: SocketAddr) -> io::Result<Door> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(Door { listener: Listener::Tcp(listener), file: None })
+        Ok(Door { listener: socket::listen(address, &ListenOptions::default())?, file: None })
     }
 
     /// The address of a TCP socket.
     pub fn address(&self) -> Option<SocketAddr> {
-        match &self.listener {
-            Listener::Unix(_) => None,
-            Listener::Tcp(listener) => listener.local_addr().ok(),
-        }
+        socket::local_addr(&self.listener).ok()
     }
 
     /// The path of a socket in the file system.
@@ -82,16 +73,8 @@ impl Door {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 
-    pub(super) fn accept(&self) -> io::Result<Stream> {
-        let stream = match &self.listener {
-            Listener::Unix(listener) => Stream::Unix(listener.accept()?.0),
-            Listener::Tcp(listener) => Stream::Tcp(listener.accept()?.0),
-        };
-        match &stream {
-            Stream::Unix(stream) => stream.set_nonblocking(true),
-            Stream::Tcp(stream) => stream.set_nonblocking(true),
-        }?;
-        Ok(stream)
+    pub(super) fn accept(&self) -> io::Result<OwnedFd> {
+        socket::accept(&self.listener, true).map(|(client, _)| client)
     }
 }
 
@@ -105,51 +88,6 @@ impl Drop for Door {
 
 impl AsFd for Door {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.listener {
-            Listener::Unix(listener) => listener.as_fd(),
-            Listener::Tcp(listener) => listener.as_fd(),
-        }
-    }
-}
-
-/// A client's connection.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl Stream {
-    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.read(into),
-            Stream::Tcp(stream) => stream.read(into),
-        }
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.write(bytes),
-            Stream::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    /// Ends the stream at once, even if a forked worker has a copy of the descriptor.
-    pub(super) fn end(&self) {
-        let how = std::net::Shutdown::Write;
-        // A client that is gone needs no end.
-        let _ = match self {
-            Stream::Unix(stream) => stream.shutdown(how),
-            Stream::Tcp(stream) => stream.shutdown(how),
-        };
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
-        }
+        self.listener.as_fd()
     }
 }

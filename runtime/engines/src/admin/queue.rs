@@ -1,13 +1,15 @@
 //! The clients of the administration. The supervisor never waits for a client.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use seam::Instant;
 use sys::poll::PollFd;
+use sys::socket::{self, SockRef};
 
-use super::door::{Door, Stream};
+use super::door::Door;
 
 /// The maximum number of clients; others wait in the kernel's queue.
 const CLIENTS_MAX: usize = 16;
@@ -23,7 +25,7 @@ const SCRATCH: usize = 4096;
 /// A client of the administration.
 #[derive(Debug)]
 struct Client {
-    stream: Stream,
+    stream: OwnedFd,
     until: Instant,
     request: Vec<u8>,
     /// The answer, once the request is complete; nothing is read after that.
@@ -37,11 +39,6 @@ pub(crate) struct AdminQueue {
     clients: Vec<Client>,
     /// Accepting resumes at this time.
     shut_until: Option<Instant>,
-}
-
-/// A client that may have completed its request.
-pub(crate) struct Request {
-    client: usize,
 }
 
 impl AdminQueue {
@@ -66,8 +63,9 @@ impl AdminQueue {
         self.shut_until = self.shut_until.filter(|until| now < *until);
     }
 
-    /// Accepts, and reads from all clients; returns those that may have completed a request.
-    pub(crate) fn receive(&mut self, door: &Door, now: Instant) -> Vec<Request> {
+    /// Accepts, and reads from all clients; returns the places of those that may have
+    /// completed a request.
+    pub(crate) fn receive(&mut self, door: &Door, now: Instant) -> Vec<usize> {
         while self.clients.len() < CLIENTS_MAX && self.shut_until.is_none() {
             match door.accept() {
                 Ok(stream) => self.clients.push(Client {
@@ -86,17 +84,17 @@ impl AdminQueue {
         let has_request =
             |(_, client): &(usize, &Client)| client.answer.is_none() && !client.request.is_empty();
         let inside = self.clients.iter().enumerate();
-        inside.filter(has_request).map(|(client, _)| Request { client }).collect()
+        inside.filter(has_request).map(|(place, _)| place).collect()
     }
 
     /// The bytes of a request.
-    pub(crate) fn bytes(&self, request: &Request) -> &[u8] {
-        &self.clients[request.client].request
+    pub(crate) fn bytes(&self, place: usize) -> &[u8] {
+        &self.clients[place].request
     }
 
     /// Answers a request.
-    pub(crate) fn answer(&mut self, request: &Request, words: Vec<u8>) {
-        self.clients[request.client].answer = Some(words);
+    pub(crate) fn answer(&mut self, place: usize, words: Vec<u8>) {
+        self.clients[place].answer = Some(words);
     }
 
     /// Sends answers, as far as the clients take them.
@@ -115,7 +113,7 @@ impl Client {
     fn receive(&mut self) -> bool {
         let mut scratch = [0; SCRATCH];
         while self.answer.is_none() && self.request.len() < REQUEST_MAX {
-            match self.stream.read(&mut scratch) {
+            match socket::recv(&self.stream, &mut scratch) {
                 Ok(0) => return false,
                 Ok(len) => self.request.extend_from_slice(&scratch[..len]),
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
@@ -128,12 +126,14 @@ impl Client {
     fn send(&mut self) -> bool {
         let Some(answer) = &self.answer else { return true };
         while self.sent < answer.len() {
-            match self.stream.write(&answer[self.sent..]) {
+            match socket::send(&self.stream, &answer[self.sent..]) {
                 Ok(len) => self.sent += len,
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
-        self.stream.end();
+        // It ends at once even if a forked worker has a copy of the descriptor; a client that is gone
+        // needs no end.
+        let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
         false
     }
 }

@@ -15,6 +15,10 @@ use server::Server;
 /// spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
 
+fn spare(policy: Policy, terms: Terms) -> Spare {
+    Spare::new(policy, terms, Instant::from_ns(1)).expect("a policy that changes the number")
+}
+
 /// A load that swings between `low` and `high`, once in `period` seconds.
 fn wobble(low: f64, high: f64, period: f64) -> impl Fn(f64) -> usize {
     move |at| {
@@ -26,7 +30,7 @@ fn wobble(low: f64, high: f64, period: f64) -> impl Fn(f64) -> usize {
 #[test]
 fn apache_doubles_to_32_and_retires_one_a_second() {
     let terms = Terms { size: 1, spare_min: 100, spare_max: 101, processes_max: 1000 };
-    let mut spare = Spare::new(Policy::Apache, terms, Instant::from_ns(1));
+    let mut spare = spare(Policy::Apache, terms);
     let mut look = |second: u64, idle: usize| {
         let census = Census { idle, processes: 10, ..Census::default() };
         spare.look(Instant::from_ns(1) + Duration::from_secs(second), &census).act
@@ -44,7 +48,7 @@ fn apache_doubles_to_32_and_retires_one_a_second() {
 #[test]
 fn apache_looks_once_a_second_whoever_calls() {
     let terms = Terms { size: 1, spare_min: 5, spare_max: 10, processes_max: 9 };
-    let mut spare = Spare::new(Policy::Apache, terms, Instant::from_ns(1));
+    let mut spare = spare(Policy::Apache, terms);
     let census = Census::default();
     let acts: Vec<Act> = (0..30)
         .map(|step| {
@@ -59,7 +63,7 @@ fn apache_looks_once_a_second_whoever_calls() {
 #[test]
 fn a_full_server_grows_no_more_and_says_so() {
     for policy in [Policy::Apache, Policy::Damped] {
-        let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
+        let mut spare = spare(policy, MOSTLY);
         let census = Census { busy: 150, processes: 3, ..Census::default() };
         let verdict = spare.look(Instant::from_ns(2), &census);
         assert_eq!(verdict.act, Act::Hold, "{policy}");
@@ -69,13 +73,10 @@ fn a_full_server_grows_no_more_and_says_so() {
 
 #[test]
 fn a_most_that_is_too_near_is_moved_away() {
-    let spare = Spare::new(Policy::Apache, Terms { spare_max: 30, ..MOSTLY }, Instant::from_ns(1));
-    assert_eq!(spare.terms().spare_max, 75, "least 25 and a process of 50");
-    assert_eq!(spare.ceiling(), 75);
-    let ours = Spare::new(Policy::Damped, MOSTLY, Instant::from_ns(1));
-    assert_eq!(ours.ceiling(), 125, "least 25 and two processes of 50");
-    let fixed = Spare::new(Policy::Static, MOSTLY, Instant::from_ns(1));
-    assert_eq!((fixed.ceiling(), fixed.wakes_at()), (usize::MAX, None));
+    let near = spare(Policy::Apache, Terms { spare_max: 30, ..MOSTLY });
+    assert_eq!(near.terms().spare_max, 75, "least 25 and a process of 50");
+    let ours = Damped::new(Instant::from_ns(1));
+    assert_eq!(ours.ceiling(&MOSTLY), 125, "least 25 and two processes of 50");
 }
 
 #[test]
@@ -158,8 +159,8 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
             spare_max: 1 + below(400),
             processes_max: 1 + below(100),
         };
-        let policy = Policy::ALL[below(3)];
-        let mut spare = Spare::new(policy, terms, Instant::from_ns(1));
+        let policy = [Policy::Apache, Policy::Damped][below(2)];
+        let mut spare = spare(policy, terms);
         let mut now = Instant::from_ns(1);
         for _ in 0..20 {
             now = now + Duration::from_millis(below(20_000) as u64);
@@ -200,7 +201,7 @@ fn workers_for_all_waiting_connections_start_at_once() {
 fn draining_processes_hold_no_place_except_in_apache() {
     let census = Census { busy: 50, processes: 3, retiring: 2, ..Census::default() };
     let act = |policy| {
-        let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
+        let mut spare = spare(policy, MOSTLY);
         spare.look(Instant::from_ns(2), &census).act
     };
     assert_eq!((act(Policy::Damped), act(Policy::Apache)), (Act::Spawn(1), Act::Hold));
@@ -208,7 +209,7 @@ fn draining_processes_hold_no_place_except_in_apache() {
 
 #[test]
 fn a_queue_that_idle_workers_do_not_serve_is_an_emergency() {
-    let mut spare = Spare::new(Policy::Damped, MOSTLY, Instant::from_ns(1));
+    let mut spare = spare(Policy::Damped, MOSTLY);
     let mut look = |ms: u64, waiting| {
         let census = Census { idle: 40, busy: 10, processes: 1, waiting, ..Census::default() };
         spare.look(Instant::from_ns(1) + Duration::from_millis(ms), &census).act

@@ -3,34 +3,75 @@
 
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Phase, Totals};
 use seam::Instant;
 
 use super::crew::Crew;
-use super::governing::Sums;
 use super::state::Supervisor;
-use crate::governor::{Decision, EVERY};
+use crate::governor::{Decision, EVERY, Governor, Measured, Mode};
+use crate::shape::Shape;
 use crate::status::{GovernorDecision, GovernorFacts};
 
 /// The interval between looks at a server without connections.
 const IDLE: Duration = Duration::from_millis(200);
+
+/// The controller with the sums of its last look.
+pub(super) struct Governing {
+    pub governor: Governor,
+    pub sums: Totals,
+    pub looked: Instant,
+}
+
+/// The measurements from `before` to `now`, in `elapsed`.
+fn measured(now: &Totals, before: &Totals, elapsed: Duration, peak: u64) -> Measured {
+    let mean = |now: u64, then: u64, count: u64| {
+        (count > 0).then(|| Duration::from_nanos(now.wrapping_sub(then) / count))
+    };
+    let measured = now.measured - before.measured;
+    let inputs = mean(now.input_wait_ns, before.input_wait_ns, now.inputs - before.inputs);
+    let waits = mean(now.wait_ns, before.wait_ns, measured);
+    let wait = inputs.or(waits).map(|_| inputs.unwrap_or_default() + waits.unwrap_or_default());
+    Measured {
+        elapsed,
+        done: now.carried - before.carried,
+        refused: now.requests_refused - before.requests_refused,
+        wait,
+        service: mean(now.service_ns, before.service_ns, measured),
+        peak,
+    }
+}
+
+/// The governor of a shape, if it has one.
+pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
+    let knobs = &shape.knobs;
+    (knobs.overload.governor != Mode::Off).then(|| Governing {
+        governor: Governor::new(
+            knobs.overload.governor,
+            knobs.overload.objective,
+            sys::cpu::count(),
+            now,
+        ),
+        sums: Totals::default(),
+        looked: now,
+    })
+}
 
 impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, if that is due.
     pub(super) fn govern(&mut self, now: Instant) {
         let board = self.common.board;
         let Some(this) = &mut self.governing else { return };
-        if now < this.governor.wakes_at() || self.common.board.phase() > Phase::Leaving {
+        if now < this.governor.next || self.common.board.phase() > Phase::Leaving {
             return;
         }
-        let sums = board.slots().fold(Sums::default(), Sums::add);
+        let sums = board.totals();
         let (peak, _) = board.throttle().take_peak();
-        let seen = sums.since(&this.sums, now.since(this.looked), peak);
+        let seen = measured(&sums, &this.sums, now.since(this.looked), peak);
         (this.sums, this.looked) = (sums, now);
         let turned = this.governor.look(now, &seen);
         board.throttle().set(this.governor.limit(), this.governor.age_max());
         if board.is_idle() {
-            this.governor.rest_until(now + IDLE);
+            this.governor.next = now + IDLE;
         }
         if let Some(words) = turned {
             self.event_log.note(now, "governor", None, words, false);
@@ -39,7 +80,7 @@ impl<C: Crew> Supervisor<'_, C> {
 
     /// When the governor decides next.
     pub(super) fn governs_at(&self) -> Option<Instant> {
-        let governor = self.governing.as_ref().map(|this| this.governor.wakes_at());
+        let governor = self.governing.as_ref().map(|this| this.governor.next);
         governor.filter(|_| self.phase() <= Phase::Leaving)
     }
 
@@ -57,13 +98,13 @@ impl<C: Crew> Supervisor<'_, C> {
             why: it.why.clone(),
         };
         Some(GovernorFacts {
-            mode: governor.mode().to_string(),
+            mode: governor.mode.to_string(),
             limit: governor.limit(),
             ceiling: governor.ceiling(),
-            wait_ns: ns(governor.wait()),
-            target_ns: ns(governor.target()),
-            refused: this.sums.refused,
-            decisions: governor.decisions().map(decision).collect(),
+            wait_ns: ns(governor.wait),
+            target_ns: ns(governor.target),
+            refused: this.sums.requests_refused,
+            decisions: governor.decisions.iter().map(decision).collect(),
         })
     }
 }

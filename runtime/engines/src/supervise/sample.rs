@@ -6,7 +6,7 @@ use sys::process;
 use sys::socket;
 
 use super::crew::Crew;
-use super::state::{Supervisor, clock, word};
+use super::state::{Supervisor, clock};
 use crate::address::Address;
 use crate::axes::{Container, Wait};
 use crate::shape::SLOTS;
@@ -21,21 +21,12 @@ impl<C: Crew> Supervisor<'_, C> {
         let mut workers = Vec::new();
         let mut late = vec![0; LATE_EDGES_NS.len() + 1];
         let mut refused = vec![0; Refusal::ALL.len()];
-        let mut totals = Totals::default();
-        let (mut refusals, mut late_ns) = (0, 0);
+        let mut sums = memory::Totals::default();
         for (index, slot) in board.slots().enumerate() {
             if slot.state() == SlotState::Empty {
                 continue;
             }
-            let worker = self.worker(index, slot, now);
-            totals.add(&worker);
-            totals.open += slot.open.read();
-            totals.enobufs += slot.enobufs.read();
-            totals.short_sends += slot.short_sends.read();
-            totals.stack_switches += slot.stack_switches.read();
-            totals.pushes_dropped += slot.pushes_dropped.read();
-            refusals += worker.refused;
-            late_ns += slot.late_ns.read();
+            sums = sums.plus(slot);
             for (sum, count) in late.iter_mut().zip(slot.late()) {
                 *sum += u64::from(count);
             }
@@ -44,21 +35,33 @@ impl<C: Crew> Supervisor<'_, C> {
             }
             // If each connection has a worker, workers that have ended would fill the list.
             if slot.state() != SlotState::Gone || self.reception.is_none() {
-                workers.push(worker);
+                workers.push(self.worker(index, slot, now));
             }
         }
         let taken = clock().since(now);
         let known: u64 = refused.iter().sum();
         let named = Refusal::ALL.iter().map(|why| why.name().to_owned());
-        totals.refused = named.zip(refused).collect();
-        totals.refused.push(("other".to_owned(), refusals.saturating_sub(known)));
+        let other = ("other".to_owned(), sums.refused.saturating_sub(known));
+        let totals = Totals {
+            open: sums.open,
+            accepted: sums.accepted,
+            answered: sums.answered,
+            bytes_in: sums.bytes_in,
+            bytes_out: sums.bytes_out,
+            turns: sums.turns,
+            refused: named.zip(refused).chain([other]).collect(),
+            enobufs: sums.enobufs,
+            short_sends: sums.short_sends,
+            stack_switches: sums.stack_switches,
+            pushes_dropped: sums.pushes_dropped,
+        };
         Sample {
             schema: SCHEMA,
             at_ns: now.ns(),
             taken_ns: taken.as_nanos() as u64,
             age_ns: now.since(self.begun).as_nanos() as u64,
             pid: process::this().number(),
-            phase: word(self.public_phase()).to_owned(),
+            phase: self.public_phase().to_string(),
             shape: ShapeFacts {
                 engine: common.shape.name().map(str::to_owned),
                 container: common.shape.container.to_string(),
@@ -75,7 +78,7 @@ impl<C: Crew> Supervisor<'_, C> {
             spawned: self.event_log.spawned(),
             exited: self.event_log.exited(),
             late,
-            late_ns,
+            late_ns: sums.late_ns,
             events: self.event_log.events(now),
             gauges: self.gauges(),
             governor: self.governor(now),

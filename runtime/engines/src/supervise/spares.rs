@@ -20,7 +20,7 @@ impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, and starts or retires processes, if that is due.
     pub(super) fn follow_load(&mut self, now: Instant) {
         self.govern(now);
-        let due = |spare: &Spare| spare.wakes_at().is_some_and(|moment| moment <= now);
+        let due = |spare: &Spare| spare.wakes_at() <= now;
         if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {
             return;
         }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use memory::Phase;
 use seam::Instant;
 
 use super::crew::Crew;
 use super::event_log::EventLog;
-use super::governing::{Governing, governing};
+use super::govern::{Governing, governing};
 use super::reception::Reception;
 use super::reserve::Reserve;
 use super::windows::Windows;
@@ -16,8 +15,7 @@ use crate::admin::{Admin, AdminQueue};
 use crate::common::Common;
 use crate::handover::Successor;
 use crate::server::{Report, StateStore};
-use crate::shape::Shape;
-use crate::spare::{Policy, Spare};
+use crate::spare::Spare;
 
 /// The time that workers have to end by themselves after a force.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -53,13 +51,14 @@ impl<'a, C: Crew> Supervisor<'a, C> {
     ) -> Supervisor<'a, C> {
         let now = clock();
         let save_next = store.every().map(|every| now + every);
+        let staffing = common.shape.staffing();
         Supervisor {
             common,
             crew,
             store,
             entries: Vec::new(),
             reception: Reception::new(common),
-            spare: controller(common.shape, now),
+            spare: staffing.and_then(|it| Spare::new(it.policy, it.terms, now)),
             governing: governing(common.shape, now),
             saving: Saving { at: None, next: save_next, reserve: Reserve::take() },
             stopping: Stopping { closing: None, stopped_at: None, deadline: None },
@@ -75,12 +74,6 @@ impl<'a, C: Crew> Supervisor<'a, C> {
             report: Report::default(),
         }
     }
-}
-
-/// The controller of a shape, if its processes come and go.
-fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
-    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
-    Some(Spare::new(staffing.policy, staffing.terms, now))
 }
 
 /// When the state is saved.
@@ -107,14 +100,8 @@ pub(super) struct Stopping {
 pub(super) struct Closing {
     pub from: Instant,
     pub until: Instant,
-    pub looks_at: Instant,
-}
-
-impl Closing {
     /// When to check the queue.
-    pub fn wakes_at(&self) -> Instant {
-        self.looks_at
-    }
+    pub looks_at: Instant,
 }
 
 /// The handover to the next binary.
@@ -140,16 +127,4 @@ pub(super) struct Administration<'a> {
 /// The time.
 pub(super) fn clock() -> Instant {
     Instant::from_ns(sys::clock::now_ns())
-}
-
-/// The name of a phase.
-pub(super) fn word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Starting => "starting",
-        Phase::Ready => "ready",
-        Phase::Leaving => "leaving",
-        Phase::Draining => "draining",
-        Phase::Forced => "forced",
-        Phase::Done => "done",
-    }
 }

@@ -7,7 +7,7 @@ use memory::Phase;
 
 use super::crew::Crew;
 use super::state::{Supervisor, clock};
-use crate::handover::{Handover, Outcome, Successor};
+use crate::handover::Successor;
 
 /// The interval of looks whether a hand-over can begin.
 const LOOK: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ impl<C: Crew> Supervisor<'_, C> {
             (Some(state), _) => Ok(state),
         };
         let is_early = self.phase() < Phase::Ready
-            || common.host.handover.is_some_and(Handover::is_predecessor_here);
+            || common.host.handover.is_some_and(|it| it.predecessor().is_some());
         if refused.is_ok() && is_early {
             if self.takeover.retry_at.is_none() {
                 info!("the server before has not left yet; handing over when it has");
@@ -69,15 +69,12 @@ impl<C: Crew> Supervisor<'_, C> {
         let Some(successor) = self.takeover.successor.as_mut().filter(|_| said_something) else {
             return;
         };
-        match successor.outcome() {
-            Outcome::Ready => {
-                self.takeover.handed_over = Some(successor.pid());
-                if self.phase() == Phase::Ready {
-                    self.enter(Phase::Leaving, self.drain());
-                }
-            }
-            Outcome::Failed => {
-                eprintln!("the successor did not become ready; this server continues")
+        if !successor.is_ready() {
+            eprintln!("the successor did not become ready; this server continues");
+        } else {
+            self.takeover.handed_over = Some(successor.pid());
+            if self.phase() == Phase::Ready {
+                self.enter(Phase::Leaving, self.drain());
             }
         }
         self.takeover.successor = None;

@@ -7,7 +7,7 @@ use seam::Instant;
 use sys::poll::{PollFd, poll};
 
 use super::crew::Crew;
-use super::state::{Supervisor, clock, word};
+use super::state::{Supervisor, clock};
 use crate::admin::{Answer, Order};
 
 /// The time that clients may take to read the last answers.
@@ -37,8 +37,8 @@ impl<C: Crew> Supervisor<'_, C> {
         self.administration.windows.look(now, || board.totals());
         self.administration.queue.sweep(now);
         if is_readable {
-            for request in self.administration.queue.receive(&door, now) {
-                let bytes = self.administration.queue.bytes(&request).to_vec();
+            for place in self.administration.queue.receive(&door, now) {
+                let bytes = self.administration.queue.bytes(place).to_vec();
                 let answer = match handler.handle(&bytes, &mut || self.sample()) {
                     Answer::More => continue,
                     Answer::Say(words) => words,
@@ -47,7 +47,7 @@ impl<C: Crew> Supervisor<'_, C> {
                         handler.carried_out(order, &words)
                     }
                 };
-                self.administration.queue.answer(&request, answer);
+                self.administration.queue.answer(place, answer);
             }
             self.administration.queue.send();
         }
@@ -66,7 +66,7 @@ impl<C: Crew> Supervisor<'_, C> {
             Order::Quit if self.phase() >= Phase::Forced => {}
             Order::Quit => self.force("as ordered"),
         }
-        vec![format!("the server is {}", word(self.public_phase()))]
+        vec![format!("the server is {}", self.public_phase())]
     }
 
     /// Sends the last answers, and closes the administration.

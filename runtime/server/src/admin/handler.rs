@@ -125,13 +125,7 @@ impl AdminHandler for Front {
     }
 
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8> {
-        let name = match order {
-            Order::Drain => "drain",
-            Order::Leave => "leave",
-            Order::Quit => "quit",
-            Order::Reload => "reload",
-        };
-        let body = serde_json::json!({ "order": name, "words": words }).to_string();
+        let body = serde_json::json!({ "order": order.to_string(), "words": words }).to_string();
         Response::ok(KINDS_JSON, format!("{body}\n")).bytes(Version::Http11, false)
     }
 }

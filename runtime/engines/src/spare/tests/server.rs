@@ -27,7 +27,7 @@ pub(super) struct Server {
 impl Server {
     pub fn new(policy: Policy, terms: Terms, start: usize) -> Server {
         let now = Instant::from_ns(1);
-        let spare = Spare::new(policy, terms, now);
+        let spare = super::spare(policy, terms);
         let (retiring, births, birth) = (Vec::new(), Vec::new(), BIRTH);
         let (spawned, retired, starved) = (0, 0, 0);
         Server { spare, serving: start, retiring, births, birth, now, spawned, retired, starved }
