@@ -169,9 +169,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let runner = sockets.as_ref().map(|sockets| {
-        PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
-            .ranked(args.rank.rank())
-            .classed(args.classes)
+        let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats);
+        PacedRunner { rank: args.rank.rank(), classes: args.classes, ..runner }
     });
     let beside = Beside {
         extra: runner.as_ref().map(|runner| runner as &dyn ExtraWorker),
@@ -209,7 +208,7 @@ fn choices(args: &Args) -> Options {
         per_address: if args.per_address == 0 { usize::MAX } else { args.per_address },
         debt: args.debt,
         file_max: args.file_max,
-        from_files: args.sender.sends_files(),
+        from_files: args.sender.row().sends_files,
         ..Options::default()
     }
 }

@@ -67,8 +67,8 @@ fn shown(is_json: bool) {
 fn described(sender: Sender, found: &Result<Works, String>) -> serde_json::Value {
     json!({
         "name": sender.name(),
-        "how": sender.how(),
-        "needs": sender.needs(),
+        "how": sender.row().how,
+        "needs": sender.row().needs,
         "code": sender.code(),
         "usual": sender == Sender::USUAL,
         "missing": found.as_ref().err(),
@@ -87,8 +87,8 @@ fn table(found: &[(Sender, Result<Works, String>)]) -> String {
             }
             Err(_) => ("no", String::new(), String::new()),
         };
-        let cells = [sender.name().into(), sender.needs().into(), here.into(), late, calls];
-        (cells, sender.how().to_owned())
+        let cells = [sender.name().into(), sender.row().needs.into(), here.into(), late, calls];
+        (cells, sender.row().how.to_owned())
     });
     let heads = ["sender", "needs", "here", "late p50", "calls/100"];
     let rows = annotated(heads, rows);

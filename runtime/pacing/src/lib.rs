@@ -33,6 +33,6 @@ pub use fault::Fault;
 pub use probe::{Works, probe};
 pub use rank::{Rank, RankRefused};
 pub use runner::PacedRunner;
-pub use senders::{Sender, UnknownSender};
+pub use senders::{Sender, SenderRow, UnknownSender};
 pub use sockets::StreamSockets;
 pub use stats::{Counter, LATE, StreamStats};

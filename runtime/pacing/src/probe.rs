@@ -40,7 +40,7 @@ pub struct Works {
 /// # Errors
 /// Why it does not work here, as text.
 pub fn probe(sender: Sender) -> Result<Works, String> {
-    if !sender.sets_up_queues() {
+    if !sender.row().sets_up_queues {
         return attempt(sender);
     }
     let tried = netlink::apart(|| Ok(attempt(sender)));

@@ -42,24 +42,12 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
         PacedRunner { source, state, sender, sockets, stats, rank, classes }
     }
 
-    /// The same runner at this rank.
-    #[must_use]
-    pub fn ranked(self, rank: Rank) -> PacedRunner<'a, P> {
-        PacedRunner { rank, ..self }
-    }
-
-    /// The same runner with this treatment of classes.
-    #[must_use]
-    pub fn classed(self, classes: Classes) -> PacedRunner<'a, P> {
-        PacedRunner { classes, ..self }
-    }
-
     /// Sends until the server ends.
     pub(crate) fn serve(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), Fault> {
         let context = StreamContext::new(self, entry).map_err(Fault::Wait)?;
         self.rank.take().map_err(Fault::Rank)?;
         let failed = |error| Fault::Sender(self.sender, error);
-        match self.sender.start(self.sockets).map_err(failed)? {
+        match (self.sender.row().start)(self.sockets).map_err(failed)? {
             Start::Threads { until_moment } => thread_per_stream::serve(&context, until_moment),
             Start::Wheel(mut transmit) => timer_wheel::serve(&context, &mut *transmit),
             Start::Queue(mut queue) => kernel_queue::serve(&context, &mut *queue),

@@ -33,26 +33,27 @@ use queue::Queue;
 use crate::sockets::StreamSockets;
 
 /// The description of a sender.
-struct Row {
+pub struct SenderRow {
     sender: Sender,
     /// The value of `--sender`.
-    name: &'static str,
+    pub name: &'static str,
     /// The way of waiting, and the calls that send.
-    how: &'static str,
+    pub how: &'static str,
     /// Its requirements of kernel and privileges.
-    needs: &'static str,
+    pub needs: &'static str,
     /// Whether it sends from files by itself, also from those that were opened at run time. For the
     /// other senders these are read into memory first, because each file would need a mapping that
     /// is kept.
-    sends_files: bool,
+    pub sends_files: bool,
     /// Whether it sets up queues, filters or devices of this machine's network.
-    sets_up_queues: bool,
-    /// Sets up the sender's resources.
-    start: fn(&StreamSockets) -> io::Result<Start>,
+    pub sets_up_queues: bool,
+    /// Sets up the sender's resources; fails where the kernel lacks something, or no descriptor is
+    /// left.
+    pub(crate) start: fn(&StreamSockets) -> io::Result<Start>,
 }
 
 /// Every sender, once, in the order in which they are shown.
-const ROWS: &[Row] = &[
+const ROWS: &[SenderRow] = &[
     plain::ROW,
     plain_abs::ROW,
     wheel_mmap::ROW,
@@ -122,23 +123,14 @@ impl Sender {
         ROWS.iter().map(|row| row.sender)
     }
 
-    fn row(self) -> &'static Row {
+    /// Its description.
+    pub fn row(self) -> &'static SenderRow {
         ROWS.iter().find(|row| row.sender == self).expect("every sender has a row")
     }
 
     /// The value of `--sender`.
     pub fn name(self) -> &'static str {
         self.row().name
-    }
-
-    /// The way of waiting, and the calls that send.
-    pub fn how(self) -> &'static str {
-        self.row().how
-    }
-
-    /// Its requirements of kernel and privileges.
-    pub fn needs(self) -> &'static str {
-        self.row().needs
     }
 
     /// The file that shows how it works, below `runtime/pacing/src`.
@@ -149,26 +141,6 @@ impl Sender {
     /// The default for audio and video: the kernel segments bursts of video, and packets of audio
     /// leave together with those of other streams.
     pub const USUAL: Sender = Sender::SendmmsgGso;
-
-    /// Whether it sends from files itself, so that holding them in memory gains nothing.
-    #[must_use]
-    pub fn sends_files(self) -> bool {
-        self.row().sends_files
-    }
-
-    /// Whether it sets up queues, filters or devices of this machine's network.
-    #[must_use]
-    pub fn sets_up_queues(self) -> bool {
-        self.row().sets_up_queues
-    }
-
-    /// Makes it ready to send from `sockets`.
-    ///
-    /// # Errors
-    /// The kernel lacks something, or no descriptor is left.
-    pub(crate) fn start(self, sockets: &StreamSockets) -> io::Result<Start> {
-        (self.row().start)(sockets)
-    }
 }
 
 /// No sender has that name.

@@ -24,13 +24,13 @@ use super::maps::Maps;
 use super::outlet::{Count, Outlet};
 use super::queue::{Handed, Queue};
 use super::send_plan::{SendPlan, Step};
-use super::{Row, Sender, Start};
+use super::{Sender, SenderRow, Start};
 use crate::sockets::StreamSockets;
 use bucket::{Bucket, DRAIN, PAUSES};
 use device::PacedDevice;
 pub(super) use head_stamps::{HEAD, HeadStamps};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::KernelRtp,
     name: "kernel-rtp",
     how: "one call a second: the kernel reads, waits, writes heads, sends",

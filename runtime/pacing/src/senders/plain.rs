@@ -4,9 +4,9 @@
 //! baseline of the published comparison of in-kernel streaming. Its loop is in
 //! [`crate::thread_per_stream`].
 
-use super::{Row, Sender, Start};
+use super::{Sender, SenderRow, Start};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::Plain,
     name: "plain",
     how: "a thread per stream; pread, sendto, relative sleep",

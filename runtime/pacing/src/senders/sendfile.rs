@@ -7,9 +7,9 @@ use sys::splice::{odd_part, sendfile};
 
 use super::head_then_file::{flushed, one_by_one};
 use super::outlet::{Count, Outlet};
-use super::{Row, Sender, Start, Transmit};
+use super::{Sender, SenderRow, Start, Transmit};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::Sendfile,
     name: "sendfile",
     how: "timer wheel; a head, then sendfile after it",

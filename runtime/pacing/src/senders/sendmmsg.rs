@@ -5,9 +5,9 @@ use seam::Burst;
 use sys::udp::Batch;
 
 use super::outlet::{Count, Outlet};
-use super::{Row, Sender, Start, Transmit};
+use super::{Sender, SenderRow, Start, Transmit};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::Sendmmsg,
     name: "sendmmsg",
     how: "timer wheel; one sendmmsg for all that is due",

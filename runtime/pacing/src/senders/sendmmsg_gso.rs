@@ -10,9 +10,9 @@ use seam::{Burst, Packet};
 use sys::udp::{Batch, Filling, SEGMENTS_MAX, Sent, Udp};
 
 use super::outlet::{Count, Outlet};
-use super::{Row, Sender, Start, Transmit};
+use super::{Sender, SenderRow, Start, Transmit};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::SendmmsgGso,
     name: "sendmmsg+gso",
     how: "timer wheel; one sendmmsg for all bursts, segmented by the kernel",

@@ -8,9 +8,9 @@ use sys::splice::{Pipe, odd_part};
 
 use super::head_then_file::{flushed, one_by_one};
 use super::outlet::{Count, Outlet};
-use super::{Row, Sender, Start, Transmit};
+use super::{Sender, SenderRow, Start, Transmit};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::Splice,
     name: "splice",
     how: "timer wheel; file to pipe to socket, after a head",

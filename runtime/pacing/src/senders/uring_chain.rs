@@ -16,9 +16,9 @@ use sys::udp::{ChainRing, Link, LinkBody};
 use super::outlet::{Count, Outlet};
 use super::queue::{Handed, Queue};
 use super::send_plan::{SendPlan, Step};
-use super::{Row, Sender, Start};
+use super::{Sender, SenderRow, Start};
 
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: SenderRow = SenderRow {
     sender: Sender::UringChain,
     name: "uring-chain",
     how: "the kernel waits, reads, sends: one call for seconds",

@@ -33,7 +33,7 @@ fn senders() -> Vec<Sender> {
     let works = |sender: &Sender| match probe(*sender) {
         Ok(_) => true,
         Err(why) => {
-            let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
+            let lacks = ["io_uring", "root"].into_iter().find(|it| sender.row().needs.contains(it));
             let what =
                 match lacks.unwrap_or_else(|| panic!("{sender} needs nothing special: {why}")) {
                     "root" => "queues and programs of the kernel's",
@@ -107,7 +107,7 @@ fn check(
 /// Runs a test with every sender; senders that set up queues run in a network namespace.
 pub fn each(act: impl Fn(Sender) + Sync) {
     for sender in senders() {
-        if sender.sets_up_queues() {
+        if sender.row().sets_up_queues {
             let tried = sys::netlink::apart(|| {
                 act(sender);
                 Ok(())
