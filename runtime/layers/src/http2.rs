@@ -61,11 +61,6 @@ impl<S> Http2<S> {
     pub fn new(inner: S) -> Http2<S> {
         Http2 { inner }
     }
-
-    /// The inner service.
-    pub fn inner(&self) -> &S {
-        &self.inner
-    }
 }
 
 /// One connection.

@@ -60,11 +60,6 @@ impl<S> Tls<S> {
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
-
-    /// The inner service.
-    pub fn inner(&self) -> &S {
-        &self.inner
-    }
 }
 
 /// The first byte of TLS: the type of a record of the handshake (RFC 8446 section 5.1).

@@ -282,10 +282,6 @@ impl<S: Service> Connection<S> {
             let len = ((range.end - range.start) as usize).min(limit);
             let from = range.start as usize;
             let bytes = &file[from..from + len];
-            if context.rng.coin() {
-                self.conn.out().load_front(bytes.to_vec());
-                return true;
-            }
             context.link.send(bytes.iter().copied());
             self.conn.sent(service, cx, len);
             return true;

@@ -197,134 +197,96 @@ fn each_flaw_of_an_engine_is_seen_from_inside() {
     for (flaw, law, how) in flaws {
         check(law, &seen(Probe::narrow(), &World::default(), flaw, SAID), how);
     }
-    let ends = seen(Keeps, &(), Flaw::EndsTwice, b"x");
+    let ends = seen(Small(keeps), &(), Flaw::EndsTwice, b"x");
     check(Law::Order, &ends, "`Eof` twice");
     let hoards = seen(Echo::deaf(), &(), Flaw::Hoards, &[b'x'; 5000]);
     check(Law::Progress, &hoards, "stepped after it used nothing of `input_max` bytes");
 }
 
-/// A service made of one function, whose session is a number.
-trait Small: Sync {
-    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize;
+/// A service made of one function, whose session is a number; closes at the end of input. The
+/// function returns how much of the input it has used.
+struct Small<F>(F);
+
+impl<F> Service for Small<F>
+where
+    F: Fn(&mut u64, &Event<'_, Infallible>, &mut Out) -> usize + Sync,
+{
+    type State = ();
+    type Session = u64;
+    type Job = Infallible;
+    type Outcome = Infallible;
+
+    fn limits(&self) -> Limits {
+        Limits { output_high: 64, output_low: 16, ..Echo::default().limits }
+    }
+
+    fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) -> u64 {
+        0
+    }
+
+    fn step(
+        &self,
+        _cx: &Cx<'_, ()>,
+        count: &mut u64,
+        event: Event<'_, Infallible>,
+        out: &mut Out,
+    ) -> Step<Infallible> {
+        let used = self.0(count, &event, out);
+        match event {
+            Event::Eof | Event::Drain if *count < u64::MAX => Step::close(0),
+            _ => Step::read(used),
+        }
+    }
+
+    fn work(&self, _state: &(), job: Infallible) -> Infallible {
+        job
+    }
 }
 
-/// Makes a [`Service`] of a [`Small`] that closes at the end of input.
-macro_rules! service {
-    ($name:ident) => {
-        impl Service for $name {
-            type State = ();
-            type Session = u64;
-            type Job = Infallible;
-            type Outcome = Infallible;
-
-            fn limits(&self) -> Limits {
-                Limits { output_high: 64, output_low: 16, ..Echo::default().limits }
-            }
-
-            fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) -> u64 {
-                0
-            }
-
-            fn step(
-                &self,
-                _cx: &Cx<'_, ()>,
-                count: &mut u64,
-                event: Event<'_, Infallible>,
-                out: &mut Out,
-            ) -> Step<Infallible> {
-                let used = Small::step(self, count, &event, out);
-                match event {
-                    Event::Eof | Event::Drain if *count < u64::MAX => Step::close(0),
-                    _ => Step::read(used),
-                }
-            }
-
-            fn work(&self, _state: &(), job: Infallible) -> Infallible {
-                job
-            }
-        }
-    };
+/// The input of an event.
+fn input<'a>(event: &Event<'a, Infallible>) -> &'a [u8] {
+    if let Event::Bytes(input) = event { input } else { b"" }
 }
 
 /// Uses everything and does not close.
-struct Keeps;
-service!(Keeps);
-
-impl Small for Keeps {
-    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, _out: &mut Out) -> usize {
-        *count = u64::MAX;
-        if let Event::Bytes(input) = event { input.len() } else { 0 }
-    }
+fn keeps(count: &mut u64, event: &Event<'_, Infallible>, _out: &mut Out) -> usize {
+    *count = u64::MAX;
+    input(event).len()
 }
 
 /// Answers each piece of input instead of each message.
-struct CountsPieces;
-service!(CountsPieces);
-
-impl Small for CountsPieces {
-    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
-        let Event::Bytes(input) = event else { return 0 };
-        *count += 1;
-        out.bytes().extend_from_slice(format!("{count}\n").as_bytes());
-        input.len()
-    }
+fn counts_pieces(count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
+    let Event::Bytes(input) = event else { return 0 };
+    *count += 1;
+    out.bytes().extend_from_slice(format!("{count}\n").as_bytes());
+    input.len()
 }
 
 /// Puts the newest output before the output not sent yet.
-struct NewestFirst;
-service!(NewestFirst);
-
-impl Small for NewestFirst {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
-        let Event::Bytes(input) = event else { return 0 };
-        let sent_already = out.bytes().len() - out.waiting();
-        out.bytes().splice(sent_already..sent_already, input[..1].iter().copied());
-        1
-    }
+fn newest_first(_count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
+    let Event::Bytes(input) = event else { return 0 };
+    let sent_already = out.bytes().len() - out.waiting();
+    out.bytes().splice(sent_already..sent_already, input[..1].iter().copied());
+    1
 }
 
 /// Drops its output when it is told to end, like an engine that closes before it flushes.
-struct ClosesUnflushed;
-service!(ClosesUnflushed);
-
-impl Small for ClosesUnflushed {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
-        if let Event::Bytes(input) = event {
-            out.bytes().extend_from_slice(input);
-            return input.len();
-        }
-        if *event == Event::Eof {
-            out.advance(out.waiting());
-        }
-        0
+fn closes_unflushed(_count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
+    out.bytes().extend_from_slice(input(event));
+    if *event == Event::Eof {
+        out.advance(out.waiting());
     }
+    input(event).len()
 }
-
-/// Puts a number from outside the seam into its reply.
-struct Unseeded;
-service!(Unseeded);
 
 static OUTSIDE: AtomicU64 = AtomicU64::new(0);
 
-impl Small for Unseeded {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
-        let Event::Bytes(input) = event else { return 0 };
-        let number = OUTSIDE.fetch_add(1, Relaxed);
-        out.bytes().extend_from_slice(format!("{number}\n").as_bytes());
-        input.len()
-    }
-}
-
-/// Waits inside a step until another step is inside too.
-struct Meets(Barrier);
-service!(Meets);
-
-impl Small for Meets {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, _out: &mut Out) -> usize {
-        let Event::Bytes(input) = event else { return 0 };
-        self.0.wait();
-        input.len()
-    }
+/// Puts a number from outside the seam into its reply.
+fn unseeded(_count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
+    let Event::Bytes(input) = event else { return 0 };
+    let number = OUTSIDE.fetch_add(1, Relaxed);
+    out.bytes().extend_from_slice(format!("{number}\n").as_bytes());
+    input.len()
 }
 
 /// The panic message of `checker`.
@@ -340,7 +302,7 @@ fn evidence(law: Law) -> String {
     let calm = Faults::calm();
     match law {
         Law::Chunking => panic_of(|| {
-            chunking(&CountsPieces, || (), b"abcdef", &calm, 0, <[u8]>::to_vec);
+            chunking(&Small(counts_pieces), || (), b"abcdef", &calm, 0, <[u8]>::to_vec);
         }),
         Law::Progress => first(seen(Echo::deaf(), &(), Flaw::Hoards, &[b'x'; 5000])),
         Law::BackPressure => probed(Flaw::FeedsWhileFull),
@@ -348,7 +310,7 @@ fn evidence(law: Law) -> String {
         Law::Order => panic_of(|| {
             // In calm weather everything is sent at once only if one step makes one byte.
             let input: Vec<u8> = (b'a'..=b'z').collect();
-            chunking(&NewestFirst, || (), &input, &calm, 50, <[u8]>::to_vec);
+            chunking(&Small(newest_first), || (), &input, &calm, 50, <[u8]>::to_vec);
         }),
         Law::Closing => probed(Flaw::StepsAfterClose),
         Law::Exclusion => two_workers_in_one_session(),
@@ -359,15 +321,22 @@ fn evidence(law: Law) -> String {
         }
         Law::Determinism => panic_of(|| {
             let case = |seed| Case { script: Script::saying(b"x"), faults: calm.clone(), seed };
-            determinism(&Unseeded, || (), 1, case);
+            determinism(&Small(unseeded), || (), 1, case);
         }),
     }
 }
 
 /// Two threads, each with a connection, both with the same session id.
 fn two_workers_in_one_session() -> String {
-    let meets = Watched::new(Meets(Barrier::new(2)), listing);
-    let opened = Barrier::new(2);
+    let (inside, opened) = (Barrier::new(2), Barrier::new(2));
+    // Waits inside a step until another step is inside too.
+    let meets = |_: &mut u64, event: &Event<'_, Infallible>, _: &mut Out| {
+        if let Event::Bytes(_) = event {
+            inside.wait();
+        }
+        input(event).len()
+    };
+    let meets = Watched::new(Small(meets), listing);
     std::thread::scope(|scope| {
         for slot in 0..2 {
             let (meets, opened) = (&meets, &opened);
@@ -383,8 +352,8 @@ fn two_workers_in_one_session() -> String {
             });
         }
     });
-    let inside = |violation: &&Violation| violation.detail.contains("was inside");
-    meets.violations().iter().find(inside).expect("both were inside at once").to_string()
+    let was_inside = |violation: &&Violation| violation.detail.contains("was inside");
+    meets.violations().iter().find(was_inside).expect("both were inside at once").to_string()
 }
 
 #[test]
@@ -404,7 +373,7 @@ fn each_law_has_a_mutant_that_its_checker_sees() {
 #[test]
 fn output_that_is_dropped_at_the_close_is_missed() {
     let found = panic_of(|| {
-        chunking(&ClosesUnflushed, || (), &[b'x'; 90], &Faults::calm(), 50, <[u8]>::to_vec);
+        chunking(&Small(closes_unflushed), || (), &[b'x'; 90], &Faults::calm(), 50, <[u8]>::to_vec);
     });
     assert!(found.contains("equal bytes expected"), "{found}");
 }

@@ -14,8 +14,8 @@ use seam::{
     WorkerId,
 };
 
-/// The maximum number of bytes of one session that an engine may feed in one turn unless
-/// [`Watched::turn_max`] changes it: four times the largest sensible receive buffer (64 KiB).
+/// The maximum number of bytes of one session that an engine may feed in one turn,
+/// [`Limits::input_max`] not counted: four times the largest sensible receive buffer (64 KiB).
 pub const TURN_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of unused input that are kept to recognise them when they are offered again. The bound
@@ -26,7 +26,6 @@ const TAIL_KEPT: usize = 1024;
 #[derive(Debug)]
 pub struct Watched<S> {
     inner: S,
-    turn_max: usize,
     ledger: Arc<Ledger>,
 }
 
@@ -40,18 +39,7 @@ impl<S: Service> Watched<S> {
             inside: Mutex::default(),
             tick: Mutex::default(),
         };
-        Watched { inner, turn_max: TURN_BYTES_MAX, ledger: Arc::new(ledger) }
-    }
-
-    /// Sets how many bytes of one session may be used at one `now`,
-    /// [`Limits::input_max`] not counted.
-    pub fn turn_max(self, bytes: usize) -> Watched<S> {
-        Watched { turn_max: bytes, ..self }
-    }
-
-    /// The watched service.
-    pub fn inner(&self) -> &S {
-        &self.inner
+        Watched { inner, ledger: Arc::new(ledger) }
     }
 
     /// All breaches seen by this process, oldest first.
@@ -278,7 +266,6 @@ impl Record {
         offered: Option<&[u8]>,
         out: &Out,
         limits: &Limits,
-        turn_max: usize,
     ) -> Vec<(Law, String)> {
         let mut broken = Vec::new();
         let len = offered.map_or(0, <[u8]>::len);
@@ -300,7 +287,7 @@ impl Record {
             let reading = !self.paused && !self.away && !self.said_close && !out.is_full();
             self.overlong = step.used == 0 && len >= limits.input_max && reading;
             self.turn_used += step.used;
-            if self.turn_used > turn_max + limits.input_max {
+            if self.turn_used > TURN_BYTES_MAX + limits.input_max {
                 let how = format!("{} bytes of it were fed in one turn", self.turn_used);
                 broken.push((Law::BoundedTurn, how));
                 self.turn_used = 0;
@@ -373,7 +360,7 @@ impl<S: Service> Service for Watched<S> {
         let inner = session.inner.as_mut().expect("only `close` empties a session, and it owns it");
         let step = self.inner.step(cx, inner, event, out);
         let limits = self.inner.limits();
-        self.report(cx.me, session.record.after(&step, offered, out, &limits, self.turn_max));
+        self.report(cx.me, session.record.after(&step, offered, out, &limits));
         step
     }
 
