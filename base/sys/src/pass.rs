@@ -20,7 +20,7 @@ const CONTROL: [MaybeUninit<u8>; rustix::cmsg_space!(ScmRights(1))] =
     [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
 
 /// The two ends of a channel; both send and receive. They block, up to a receive timeout if one is
-/// set ([`crate::socket::set_receive_timeout`]).
+/// set (`SO_RCVTIMEO`).
 ///
 /// # Errors
 /// `EMFILE`, `ENFILE`.

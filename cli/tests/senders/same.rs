@@ -121,7 +121,7 @@ fn play_all(url: &str) -> Vec<Played> {
 /// The films as `sender` sends them, if it works here.
 fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
     if let Err(why) = pacing::probe(sender) {
-        let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
+        let lacks = ["io_uring", "root"].into_iter().find(|it| sender.row().needs.contains(it));
         match lacks.unwrap_or_else(|| panic!("{sender} needs nothing special: {why}")) {
             "root" => skip("queues and programs of the kernel's"),
             other => skip(other),
@@ -132,7 +132,7 @@ fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
         let server = Server::start(folder, &["--engine", engine, "--sender", sender.name()]);
         Ok(play_all(&server.url))
     };
-    let played = if sender.sets_up_queues() { sys::netlink::apart(act) } else { act() };
+    let played = if sender.row().sets_up_queues { sys::netlink::apart(act) } else { act() };
     Some(played.expect("as its probe was"))
 }
 
