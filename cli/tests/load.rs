@@ -115,8 +115,8 @@ mod quiet {
     }
 
     /// Litmus one: a server stops for one of ten seconds. An open client with a thousand requests a
-    /// second meets the stop a thousand times and waits half a second on average. A closed loop would
-    /// meet it once for each connection, and call it an outlier.
+    /// second meets the stop a thousand times and waits half a second on average. A closed loop
+    /// would meet it once for each connection, and call it an outlier.
     #[test]
     fn a_server_that_stood_still_is_found_out() {
         let served = Served::by("http");

@@ -34,14 +34,15 @@ fn a_checkup_writes_its_forms_and_ends_by_its_conditions() {
 }
 
 /// Each command recognises the protocol of a server; for a server of gRPC alone `ab` and `race` ask
-/// for a method, in these words.
-fn check(room: &Room, server: &str, protocol: &str, refusal: Option<&str>) {
+/// for a method, in these words. `how` are the flags of `ab`.
+fn check(room: &Room, (server, how): (&str, &str), protocol: &str, refusal: Option<&str>) {
     let words = ["checkup", server, "--quick", "--only", "h2-preface", "--json"];
     let found: Checkup = serde_json::from_str(&room.run(&words).success().out).expect("a check-up");
     assert!(found.protocol.starts_with(protocol), "{found:?}");
     assert_eq!(found.judged(Judgement::Good).count(), 1, "{found:?}");
     let race = room.run(&["race", "--service", server, "--dry-run"]);
-    let ab = room.run(&["ab", server, server, "--budget", "3s", "--fail-if", "cpu > 99x old"]);
+    let ab = [&["ab", server, server][..], &how.split(',').collect::<Vec<_>>()].concat();
+    let ab = room.run(&ab);
     for ended in [race, ab] {
         match refusal {
             Some(words) => ended.exits(2).says(words),
@@ -56,15 +57,18 @@ fn servers_of_http_2_alone_are_recognised() {
     if has("python3") {
         let source = root().join("lab/checkup/tests/http2.py");
         let server = format!("python3 {} {{port}}", source.display());
-        check(&room, &server, "HTTP/2 alone; for gRPC name a method", None);
+        check(&room, (&server, "--dry-run"), "HTTP/2 alone; for gRPC name a method", None);
         let refusal = "speaks gRPC alone: name a method, such as grpc://{address}/PACKAGE.SERVICE";
-        check(&room, &format!("{server} grpc"), "gRPC, by calls", Some(refusal));
+        let server = format!("{server} grpc");
+        check(&room, (&server, "--dry-run"), "gRPC, by calls", Some(refusal));
     }
     if has("nghttpd") {
         let [cert, key] = room.folder.certify("a.org");
         room.folder.file("index.html", "a page");
         // A race appends flags of ours, which the shell leaves out.
         let serves = format!("nghttpd -d {} {{port}} {key} {cert}", room.path().display());
-        check(&room, &format!("sh -c 'exec {serves}'"), "HTTP/2 alone, by ALPN", None);
+        let server = format!("sh -c 'exec {serves}'");
+        let races = "--budget,3s,--fail-if,cpu > 99x old";
+        check(&room, (&server, races), "HTTP/2 alone, by ALPN", None);
     }
 }

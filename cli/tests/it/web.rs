@@ -99,7 +99,7 @@ fn conversation(tag: &str) -> String {
 const STATUSES: &str =
     "200 200 200 100 200 200 200 200 200 200 304 200 200 301 206 206 403 404 405 204 400";
 
-/// What the service itself replies, without an engine.
+/// The replies of the service itself, without an engine.
 fn simulated(root: &str, input: &str) -> String {
     let options = Options { demo: true, files: true, wall: WALL_CLOCK, ..Options::default() };
     let web = Web::new(options, Site::open(Path::new(root), false).expect("our own folder"));

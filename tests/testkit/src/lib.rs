@@ -2,8 +2,8 @@
 //! folders, foreign programs, and a single rule for tests that cannot run on this machine.
 //!
 //! Test code only: no crate depends on it outside `[dev-dependencies]`. Nothing here waits without
-//! a limit. A wait that reaches its limit, and any other step that fails, panics and prints what the
-//! program wrote.
+//! a limit. A wait that reaches its limit, and any other step that fails, panics and prints the
+//! output of the program.
 
 pub mod apart;
 mod echo;
