@@ -33,6 +33,7 @@ mod plan;
 mod query;
 mod report;
 mod results;
+pub mod ring;
 mod scope;
 mod stage;
 mod text;

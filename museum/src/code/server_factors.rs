@@ -6,23 +6,22 @@ use crate::artefact::echo::packet;
 use crate::contest::{Contest, ns_each};
 use crate::exhibit::Fault;
 use crate::results::Results;
+use crate::ring::Ring;
 use crate::scope::Scope;
 use crate::stage::Stage;
-use std::collections::VecDeque;
 use std::hint::black_box;
-use std::io::{Read, Write};
 use wire::message::{Fields, PutField};
 
 pub fn buffers(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Result<(), Fault> {
     let times = whole(scope, "times_streamed")?;
     let mut contest = Contest::new("a packet into a buffer", blocks(scope)?);
     contest.arm("bytes copied", move || {
-        let mut ring = VecDeque::with_capacity(20_000);
+        let mut ring = Ring::new(20_000);
         ns_each(times, || {
             for at in 0..times {
                 let mut packet = packet(at);
-                ring.write_all(&packet).expect("a ring takes every byte");
-                ring.read_exact(&mut packet).expect("they are there");
+                ring.write(&packet);
+                ring.read(&mut packet);
                 black_box((&ring, packet));
             }
         })
