@@ -21,6 +21,7 @@ pub mod crew;
 mod entries;
 mod event_log;
 mod govern;
+mod governing;
 mod keep;
 mod receive;
 mod reception;

@@ -4,8 +4,8 @@
 //! place in the table: no hash, no tree. A slot that has used up its generations is retired and
 //! never names a session again.
 //!
-//! A worker must hold a [`Ref`] to look inside: a closed session keeps its slot, and so its buffers,
-//! until the last is dropped.
+//! A worker must hold a [`Ref`] to look inside: a closed session keeps its slot, and so its
+//! buffers, until the last is dropped.
 //!
 //! The surprising thing: looking up a session takes no liveness test. A free slot holds a
 //! generation that no id can have, and so does a closing one; one comparison decides all three

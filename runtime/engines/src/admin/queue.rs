@@ -131,8 +131,8 @@ impl Client {
                 Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
         }
-        // It ends at once even if a forked worker has a copy of the descriptor; a client that is gone
-        // needs no end.
+        // It ends at once even if a forked worker has a copy of the descriptor; a client that is
+        // gone needs no end.
         let _ = SockRef::from(&self.stream).shutdown(Shutdown::Write);
         false
     }

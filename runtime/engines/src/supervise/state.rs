@@ -6,7 +6,7 @@ use seam::Instant;
 
 use super::crew::Crew;
 use super::event_log::EventLog;
-use super::govern::{Governing, governing};
+use super::governing::{Governing, governing};
 use super::reception::Reception;
 use super::reserve::Reserve;
 use super::windows::Windows;

@@ -1,5 +1,5 @@
-//! Readiness by `poll(2)`: one loop, all sessions of the worker, one array. `select(2)` differs only
-//! in the set.
+//! Readiness by `poll(2)`: one loop, all sessions of the worker, one array. `select(2)` differs
+//! only in the set.
 //!
 //! The cost of a turn grows with the open connections: the whole array goes into the kernel, and
 //! both sides walk through it. Unlike select's sets, the array is limited only by memory.

@@ -1,8 +1,8 @@
 //! Sessions that several workers step: a worker that looks inside holds a reference.
 //!
 //! One word a slot holds the whole state: generation, liveness, closing and the number of
-//! references. A reference is taken by compare-and-swap on the whole word. An increment with a later
-//! check would revive, for an instant, a session that another worker is destroying.
+//! references. A reference is taken by compare-and-swap on the whole word. An increment with a
+//! later check would revive, for an instant, a session that another worker is destroying.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -86,8 +86,8 @@ impl<T> SharedTable<T> {
         self.enter(id, |word| word + REF)
     }
 
-    /// Ends a session, if it lives: no later look-up finds it, and its value and its slot go with the
-    /// last reference. Returns whether it lived.
+    /// Ends a session, if it lives: no later look-up finds it, and its value and its slot go with
+    /// the last reference. Returns whether it lived.
     pub fn close(&self, id: SessionId) -> bool {
         self.enter(id, |word| (word | CLOSING) + REF).is_some()
     }
@@ -101,8 +101,8 @@ impl<T> SharedTable<T> {
         })
     }
 
-    /// Applies `change`, which adds a reference, to the word of `id`'s slot, if the session lives and
-    /// is not closing.
+    /// Applies `change`, which adds a reference, to the word of `id`'s slot, if the session lives
+    /// and is not closing.
     #[inline]
     fn enter(&self, id: SessionId, change: impl Fn(u64) -> u64) -> Option<Ref<'_, T>> {
         let slot = self.slots.get(id.index() as usize).filter(|_| id.shard() == self.shard)?;
