@@ -14,7 +14,7 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::call::resumed;
-use crate::ready::{DescriptorSet, Interest, Ready};
+use crate::ready::{Interest, Ready};
 
 /// One descriptor to wait for, and after [`poll`] its events.
 #[repr(transparent)]
@@ -59,6 +59,12 @@ impl<'fd> PollFd<'fd> {
         self.any(libc::POLLHUP)
     }
 
+    /// The descriptor has an error.
+    #[must_use]
+    pub fn error(&self) -> bool {
+        self.any(libc::POLLERR)
+    }
+
     fn any(&self, bits: libc::c_short) -> bool {
         self.entry.revents & bits != 0
     }
@@ -97,8 +103,19 @@ pub struct PollSet {
 
 const NOWHERE: u32 = u32::MAX;
 
-impl DescriptorSet for PollSet {
-    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+impl PollSet {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Watches `fd`; its events will carry `key`. Remove it before closing it: a closed descriptor
+    /// in the set is reported as failed at each wait.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if it is watched already, `InvalidInput` for edges.
+    pub fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         let number = number(fd);
         let events = events(interest)?;
         if self.places.len() <= number {
@@ -113,14 +130,22 @@ impl DescriptorSet for PollSet {
         Ok(())
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+    /// Replaces interest and key of a watched `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched, `InvalidInput` for edges.
+    pub fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         let place = self.place(fd)?;
         self.entries[place].events = events(interest)?;
         self.keys[place] = key;
         Ok(())
     }
 
-    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+    /// Stops watching `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         let place = self.place(fd)?;
         self.places[number(fd)] = NOWHERE;
         self.entries.swap_remove(place);
@@ -131,7 +156,12 @@ impl DescriptorSet for PollSet {
         Ok(())
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls) and appends them
+    /// to `ready`; none means that the timeout expired.
+    ///
+    /// # Errors
+    /// As [`poll`].
+    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         let mut left = wait(self.entries.as_mut_ptr(), self.entries.len(), timeout)?;
         for (entry, &key) in self.entries.iter().zip(&self.keys) {
             if left == 0 {
@@ -153,9 +183,7 @@ impl DescriptorSet for PollSet {
         }
         Ok(())
     }
-}
 
-impl PollSet {
     fn place(&self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         match self.places.get(number(fd)) {
             Some(&place) if place != NOWHERE => Ok(place as usize),
@@ -195,7 +223,7 @@ mod tests {
             let timeout = if read || write { LATE } else { Some(Duration::ZERO) };
             assert_eq!(poll(&mut list, timeout).unwrap(), usize::from(read || write));
             assert_eq!((list[0].readable(), list[0].writable()), (read, write));
-            assert!(!list[1].readable() && !list[0].hangup());
+            assert!(!list[1].readable() && !list[0].hangup() && !list[0].error());
         }
     }
 

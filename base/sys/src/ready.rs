@@ -1,8 +1,6 @@
 //! Interest in a descriptor, and its events: the common part of select(2), poll(2) and epoll(7).
 
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 /// The events to report for a descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,43 +65,4 @@ pub struct Ready {
     pub hangup: bool,
     /// The descriptor has an error (`EPOLLERR`).
     pub error: bool,
-}
-
-/// Descriptors to wait for, each with a key, in a list of this process that the kernel reads at
-/// each wait.
-pub trait DescriptorSet: Default {
-    /// Whether the number of `fd` fits.
-    fn fits(fd: BorrowedFd<'_>) -> bool {
-        let _ = fd;
-        true
-    }
-
-    /// Watches `fd`; its events will carry `key`. Remove it before closing it: a closed descriptor
-    /// fails every wait, or is reported as failed by each.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a descriptor that does not fit and for edges, `AlreadyExists` if it is
-    /// watched already.
-    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
-
-    /// Replaces interest and key of a watched `fd`.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not watched, `InvalidInput` for edges.
-    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
-
-    /// Stops watching `fd`.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not watched.
-    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
-
-    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls) and appends them
-    /// to `ready`; none means that the timeout expired. An interrupted wait continues with the rest
-    /// of the timeout. Failed or hung-up descriptors are reported as readable and writable.
-    ///
-    /// # Errors
-    /// `EBADF` for a descriptor that was closed and not removed, `EINVAL` for more descriptors than
-    /// the limit of open files, `ENOMEM`.
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 }

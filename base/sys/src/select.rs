@@ -9,7 +9,7 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::call::resumed;
-use crate::ready::{DescriptorSet, Interest, Ready};
+use crate::ready::{Interest, Ready};
 
 /// Descriptors from this number on do not fit (`FD_SETSIZE`, select(2)).
 pub const SETSIZE: usize = libc::FD_SETSIZE;
@@ -42,8 +42,7 @@ impl Bits {
 }
 
 /// A set of descriptors to wait for, each with a key. The cost of a wait grows with the highest
-/// descriptor: the kernel checks every number up to it, and so does the caller afterwards. A
-/// descriptor without any interest is never reported.
+/// descriptor: the kernel checks every number up to it, and so does the caller afterwards.
 pub struct SelectSet {
     read: Bits,
     write: Bits,
@@ -58,12 +57,26 @@ impl Default for SelectSet {
     }
 }
 
-impl DescriptorSet for SelectSet {
-    fn fits(fd: BorrowedFd<'_>) -> bool {
+impl SelectSet {
+    /// An empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the number of `fd` fits.
+    #[must_use]
+    pub fn fits(fd: BorrowedFd<'_>) -> bool {
         fd.as_raw_fd().cast_unsigned() < SETSIZE as u32
     }
 
-    fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+    /// Watches `fd`; its events will carry `key`. Remove it before closing it: a closed descriptor
+    /// in the set fails every wait (`EBADF`). Without any interest it is never reported.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a descriptor that does not fit and for edges, `AlreadyExists` if it is
+    /// watched already.
+    pub fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         if !Self::fits(fd) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -76,12 +89,20 @@ impl DescriptorSet for SelectSet {
         self.watch(fd, interest, key)
     }
 
-    fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
+    /// Replaces interest and key of a watched `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched, `InvalidInput` for edges.
+    pub fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         self.check(fd)?;
         self.watch(fd, interest, key)
     }
 
-    fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+    /// Stops watching `fd`.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.check(fd)?;
         for bits in [&mut self.read, &mut self.write, &mut self.watched] {
             bits.set(number(fd), false);
@@ -89,7 +110,14 @@ impl DescriptorSet for SelectSet {
         Ok(())
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
+    /// Waits for events for at most `timeout` (`None`: forever; zero: only polls) and appends them
+    /// to `ready`; none means that the timeout expired. An interrupted wait continues with the rest
+    /// of the timeout. Failed or hung-up descriptors are reported as readable and writable, as far
+    /// as requested.
+    ///
+    /// # Errors
+    /// `EBADF` for a descriptor that was closed and not removed, `ENOMEM`.
+    pub fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {
         let (read, write, mut left) = self.wait_once(timeout)?;
         for word in 0..WORDS {
             let mut bits = read.0[word] | write.0[word];
@@ -105,9 +133,7 @@ impl DescriptorSet for SelectSet {
         }
         Ok(())
     }
-}
 
-impl SelectSet {
     /// The sets ready for reading and writing, and the number of their bits.
     fn wait_once(&self, timeout: Option<Duration>) -> io::Result<(Bits, Bits, usize)> {
         let top = self.watched.0.iter().rposition(|&word| word != 0);
@@ -178,7 +204,7 @@ mod tests {
                 fn each_is_told_what_it_asked_for() {
                     let (mut near, far) = UnixStream::pair().unwrap();
                     near.write_all(b"x").unwrap();
-                    let mut set = <$set>::default();
+                    let mut set = <$set>::new();
                     set.add(far.as_fd(), Interest::NONE, 7).unwrap();
                     set.add(near.as_fd(), Interest::READ, 8).unwrap();
                     for (read, write) in [(false, true), (true, false), (true, true)] {
@@ -200,7 +226,7 @@ mod tests {
                 #[test]
                 fn many_come_and_go_and_each_is_found_again() {
                     let pairs: Vec<_> = (0..100).map(|_| UnixStream::pair().unwrap()).collect();
-                    let mut set = <$set>::default();
+                    let mut set = <$set>::new();
                     for (key, (near, _)) in pairs.iter().enumerate() {
                         set.add(near.as_fd(), Interest::READ, key as u64).unwrap();
                     }
@@ -219,7 +245,7 @@ mod tests {
                 fn a_gone_peer_is_readable() {
                     let (near, far) = UnixStream::pair().unwrap();
                     drop(near);
-                    let mut set = <$set>::default();
+                    let mut set = <$set>::new();
                     set.add(far.as_fd(), BOTH, 1).unwrap();
                     let mut ready = Vec::new();
                     set.wait(None, &mut ready).unwrap();
@@ -229,7 +255,7 @@ mod tests {
                 #[test]
                 fn mistakes_are_refused() {
                     let (near, far) = UnixStream::pair().unwrap();
-                    let mut set = <$set>::default();
+                    let mut set = <$set>::new();
                     set.add(near.as_fd(), Interest::READ, 1).unwrap();
                     let kind = |result: io::Result<()>| result.unwrap_err().kind();
                     let again = set.add(near.as_fd(), Interest::READ, 1);

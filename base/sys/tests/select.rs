@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use sys::ready::{DescriptorSet, Interest};
+use sys::ready::Interest;
 use sys::select::SelectSet;
 
 const LATE: Option<Duration> = Some(Duration::from_secs(10));
@@ -19,7 +19,7 @@ fn what_does_not_fit_is_refused_and_the_last_that_fits_is_served() {
     while copies.last().is_none_or(|copy| SelectSet::fits(copy.as_fd())) {
         copies.push(far.as_fd().try_clone_to_owned().unwrap());
     }
-    let mut set = SelectSet::default();
+    let mut set = SelectSet::new();
     let too_high = copies.pop().unwrap();
     let refused = set.add(too_high.as_fd(), Interest::READ, 1).unwrap_err();
     assert!(refused.to_string().contains("below 1024, found"), "{refused}");
