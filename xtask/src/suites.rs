@@ -48,12 +48,7 @@ const AT_ONCE: usize = 3;
 fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
         "cli::it" => Some(4),
-        "checkup::faults"
-        | "cli::course"
-        | "cli::experiments"
-        | "cli::experiments::quiet"
-        | "cli::pages"
-        | "cli::stream" => Some(2),
+        "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" => Some(2),
         _ => None,
     }
 }

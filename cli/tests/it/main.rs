@@ -101,7 +101,7 @@ groups! { $
             great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
             bytes_for_another_session;
         stock: an_overlong_line, a_big_book;
-        budget: a_shortage_costs_the_silent, unread_replies_count;
+        budget: a_pause_is_no_end, a_shortage_costs_the_silent, unread_replies_count;
         slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
             who_takes_too_little_is_cut_off, the_idle_are_sent_home,
             a_request_that_never_ends;
@@ -143,7 +143,6 @@ groups! { $
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
         websocket: certificates_are_renewed, lines_of_pages;
-        budget: a_pause_is_no_end;
         term: interrupted_under_load, a_hangup_is_no_end;
         web: compressed, sealed, no_line_of_the_log_is_lost;
         words: verbose, silent_by_default, timer;

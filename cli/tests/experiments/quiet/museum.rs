@@ -1,7 +1,7 @@
 //! Exhibits about time at their smallest size, from the real binary: the artefact appears.
 //!
 //! The bounds are wide: a run of sleeping clients takes about as long as they sleep, and fifteen
-//! clients need two rounds of ten workers. So a few of these tests may run at once, but no other
+//! clients need two rounds of ten workers. So two of these tests may run at once, but no other
 //! suite. The page reports the exact difference on the machine.
 
 use serde_json::Value;
