@@ -29,6 +29,15 @@ pub fn skip(what: &str) {
     }
 }
 
+/// Skips where nothing was found.
+#[track_caller]
+fn or_skip<T>(found: Option<T>, what: &str) -> Option<T> {
+    if found.is_none() {
+        skip(what);
+    }
+    found
+}
+
 /// Whether the rows allow that `what` is missing.
 fn verdict(rows: &str, what: &str, is_ci: bool) -> Result<(), String> {
     let rows: toml::Table = rows.parse().map_err(|error| format!("tests/skips.toml: {error}"))?;
@@ -54,42 +63,26 @@ pub fn program(name: &str) -> Option<PathBuf> {
 pub fn example(name: &str) -> Option<PathBuf> {
     let here = std::env::current_exe().expect("this program has a path");
     let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
-    let found = found.filter(|path| path.exists());
-    if found.is_none() {
-        skip("examples next to the tests");
-    }
-    found
+    or_skip(found.filter(|path| path.exists()), "examples next to the tests")
 }
 
 /// Whether a program is installed; skips where it is not.
 #[track_caller]
 pub fn has(name: &str) -> bool {
-    let is_here = program(name).is_some();
-    if !is_here {
-        skip(name);
-    }
-    is_here
+    or_skip(program(name), name).is_some()
 }
 
 /// Locust: the program at the path in `ROUNDHOUSE_LOCUST`, or on the search path; skips without it.
 #[track_caller]
 pub fn locust() -> Option<PathBuf> {
     let named = std::env::var_os("ROUNDHOUSE_LOCUST").map(PathBuf::from);
-    let found = named.filter(|path| path.is_file()).or_else(|| program("locust"));
-    if found.is_none() {
-        skip("locust");
-    }
-    found
+    or_skip(named.filter(|path| path.is_file()).or_else(|| program("locust")), "locust")
 }
 
 /// The browser; skips where there is none.
 #[track_caller]
 pub fn chromium() -> Option<PathBuf> {
-    let found = CHROMIUM.iter().find_map(|name| program(name));
-    if found.is_none() {
-        skip("chromium");
-    }
-    found
+    or_skip(CHROMIUM.iter().find_map(|name| program(name)), "chromium")
 }
 
 /// Whether the kernel lets us make a ring; skips where it does not.
@@ -99,10 +92,7 @@ pub fn has_uring() -> bool {
     // Closing a ring interrupts the thread that made it, so a separate thread makes it.
     let make = || Uring::new(&Setup::default()).is_ok();
     let is_here = *IS_HERE.get_or_init(|| std::thread::spawn(make).join().unwrap_or(false));
-    if !is_here {
-        skip("io_uring");
-    }
-    is_here
+    or_skip(is_here.then_some(()), "io_uring").is_some()
 }
 
 /// The engines of this machine that need no network interface of their own.

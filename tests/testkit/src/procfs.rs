@@ -49,13 +49,13 @@ impl Family {
 
     /// CPU time used so far; processes that were reaped are not counted.
     pub fn cpu(&self) -> Duration {
-        let ticks: u64 = self.0.iter().filter_map(|pid| ticks(*pid)).sum();
+        let ticks: u64 = self.0.iter().filter_map(|pid| Some(stat(*pid)?.ticks)).sum();
         Duration::from_millis(ticks * 1000 / TICKS)
     }
 
     /// Anonymous memory in use, in bytes; pages shared since a fork count in each.
     pub fn memory(&self) -> u64 {
-        self.0.iter().filter_map(|pid| anonymous(*pid)).sum()
+        self.0.iter().filter_map(|pid| status(*pid, "RssAnon:")).sum()
     }
 }
 
@@ -107,15 +107,6 @@ fn stat(pid: Pid) -> Option<Stat> {
         ticks: number(11)? + number(12)?,
         threads: number(17)?,
     })
-}
-
-fn ticks(pid: Pid) -> Option<u64> {
-    stat(pid).map(|fields| fields.ticks)
-}
-
-/// Anonymous memory in use, in bytes.
-fn anonymous(pid: Pid) -> Option<u64> {
-    status(pid, "RssAnon:")
 }
 
 /// Private writable memory, in use or not, in bytes: what `RLIMIT_DATA` bounds.
