@@ -11,7 +11,7 @@
 mod ascent;
 
 use crate::field::{Field, Heat, Runner};
-use crate::space::{Candidate, Facts, Space};
+use crate::space::{Candidate, Facts, Space, distinct};
 use serde::{Deserialize, Serialize};
 use stats::{Better, Comparison, Decision, Terms, compare, compare_all, median, median_interval};
 use std::cmp::Ordering;
@@ -299,13 +299,7 @@ impl Search<'_> {
     /// Neighbours of the first two leaders that were not tried.
     fn neighbours(&mut self, leaders: &[Candidate]) -> Vec<Candidate> {
         let near = leaders.iter().take(2).flat_map(|it| self.space.neighbours(it));
-        let mut fresh: Vec<Candidate> = Vec::new();
-        for candidate in near {
-            if !self.tried.contains(&candidate) && !fresh.contains(&candidate) {
-                fresh.push(candidate);
-            }
-        }
-        fresh
+        distinct(near.filter(|it| !self.tried.contains(it)))
     }
 
     /// The candidates that keep the objective at the least cost, the best first.

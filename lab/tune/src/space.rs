@@ -286,7 +286,7 @@ impl Space {
     }
 }
 
-fn distinct(all: Vec<Candidate>) -> Vec<Candidate> {
+pub(crate) fn distinct(all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = Vec::new();
     for candidate in all {
         if !found.contains(&candidate) {
