@@ -5,12 +5,11 @@
 //! the screen converge to the values in the table. They never end a race early: stopping when an
 //! interval looks good would make it too narrow.
 
-use crate::machine::Conditions;
 use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
 use crate::verdict::{ArmVerdict, Metric, analyse};
-use stats::{Decision, Interval, VALUES_MIN};
+use stats::VALUES_MIN;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -46,8 +45,8 @@ pub struct Snapshot {
     /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
     /// request and the other pre-registered metrics.
     pub estimates: Vec<Estimate>,
-    /// The machine's noise, one value a trial, in the order of running.
-    pub noise: Vec<Noise>,
+    /// The share of the machine that other processes took in each trial, in the order of running.
+    pub noise: Vec<f64>,
     /// The events, the newest last: absent arms, failed checks, repetitions.
     pub news: Vec<String>,
 }
@@ -61,27 +60,8 @@ pub struct Estimate {
     pub arm: String,
     /// Whether it is the baseline's twin, whose interval is the noise.
     pub twin: bool,
-    /// The compared metric.
-    pub metric: Metric,
-    /// The ratio arm / baseline.
-    pub ratio: f64,
-    /// Its interval; absent below six blocks.
-    pub interval: Option<Interval>,
-    /// The number of blocks behind it.
-    pub blocks: u32,
-    /// The decision as of now.
-    pub decision: Decision,
-    /// The decision in a word.
-    pub word: String,
-}
-
-/// The other activity of the machine in one trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Noise {
-    /// The observed conditions.
-    pub conditions: Conditions,
-    /// Whether it failed a gate.
-    pub refused: bool,
+    /// The comparison and the decision as of now.
+    pub verdict: ArmVerdict,
 }
 
 struct Inner {
@@ -176,8 +156,7 @@ impl Inner {
             Ending::Unavailable { reason } => self.tell(format!("{}: {reason}", trial.arm)),
             Ending::Failed { reason } => self.tell(format!("{place}: {reason}")),
         }
-        let (conditions, refused) = (trial.conditions, !trial.objections.is_empty());
-        self.shot.noise.push(Noise { conditions, refused });
+        self.shot.noise.push(trial.conditions.foreign.unwrap_or(0.0));
         self.run.trials.push(trial.clone());
     }
 
@@ -196,25 +175,14 @@ impl Inner {
             for arm in &point.arms {
                 let first = arm.judged.iter().filter(leads);
                 let rest = arm.judged.iter().filter(|it| !leads(it) && beside(it));
-                let shown = first.chain(rest);
-                let estimate = |judged| estimate_of(&point.point, &arm.arm, arm.twin, judged);
-                self.shot.estimates.extend(shown.map(estimate));
+                self.shot.estimates.extend(first.chain(rest).map(|verdict| Estimate {
+                    point: point.point.clone(),
+                    arm: arm.arm.clone(),
+                    twin: arm.twin,
+                    verdict: verdict.clone(),
+                }));
             }
         }
-    }
-}
-
-fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estimate {
-    Estimate {
-        point: point.to_string(),
-        arm: arm.to_string(),
-        twin,
-        metric: judged.metric,
-        ratio: judged.comparison.ratio,
-        interval: judged.comparison.interval,
-        blocks: judged.comparison.log_ratios.len() as u32,
-        decision: judged.decision,
-        word: judged.word().to_string(),
     }
 }
 
@@ -222,6 +190,7 @@ fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estim
 mod tests {
     use super::*;
     use crate::race::tests::{manifest, trial};
+    use stats::Comparison;
 
     #[test]
     fn estimates_close_in_as_blocks_come_in() {
@@ -232,12 +201,11 @@ mod tests {
                 live.hear(RaceEvent::End(&trial(arm, block, speed + f64::from(block))));
             }
             let shot = live.snapshot();
-            let speed = shot
-                .estimates
-                .iter()
-                .find(|it| it.arm == "uring" && it.metric == Metric::Throughput)
-                .expect("both were measured");
-            assert_eq!((speed.blocks, speed.interval.is_some()), (block + 1, block == 5));
+            let is_speed =
+                |it: &&Estimate| it.arm == "uring" && it.verdict.metric == Metric::Throughput;
+            let speed = shot.estimates.iter().find(is_speed).expect("both were measured");
+            let Comparison { log_ratios, interval, .. } = &speed.verdict.comparison;
+            assert_eq!((log_ratios.len(), interval.is_some()), (block as usize + 1, block == 5));
         }
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));

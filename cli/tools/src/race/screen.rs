@@ -4,7 +4,7 @@
 //! erased at its end; the tables follow it. It does not use raw mode. So Ctrl-C stays a signal, and
 //! an abrupt end leaves the terminal in order.
 
-use lab::live::{Estimate, Live, Noise, Snapshot};
+use lab::live::{Estimate, Live, Snapshot};
 use language::Level;
 use pages::words;
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -13,7 +13,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Gauge, Paragraph, Row, Sparkline, Table};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
-use stats::Decision;
+use stats::{Comparison, Decision};
 use std::io::{IsTerminal, Stderr, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,16 +140,17 @@ fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
     let room = usize::from(area.width).saturating_sub(points + arms + KINDS + RATIOS + WORDS);
     let wide = if room > least { (room - 1).min(most) } else { 0 };
     let rows = shot.estimates.iter().map(|it| {
-        let what = match it.metric {
+        let Comparison { log_ratios, ratio, interval } = &it.verdict.comparison;
+        let what = match it.verdict.metric {
             Metric::Throughput => "rate",
             Metric::Cpu => "CPU",
             other => other.key(),
         };
-        let ratio = match it.interval {
-            Some(interval) => format!("{} {}", words::ratio(it.ratio), words::interval(&interval)),
-            None => format!("{} after {}", words::ratio(it.ratio), it.blocks),
+        let ratio = match interval {
+            Some(interval) => format!("{} {}", words::ratio(*ratio), words::interval(interval)),
+            None => format!("{} after {}", words::ratio(*ratio), log_ratios.len()),
         };
-        let word = if it.interval.is_some() { it.word.clone() } else { String::new() };
+        let word = if interval.is_some() { it.verdict.word() } else { "" };
         Row::new([
             Line::from(if has_points { it.point.clone() } else { String::new() }),
             Line::from(it.arm.clone()),
@@ -166,7 +167,7 @@ fn estimates(frame: &mut Frame<'_>, area: Rect, shot: &Snapshot) {
 }
 
 fn colour(estimate: &Estimate) -> Color {
-    match (estimate.interval, estimate.decision) {
+    match (estimate.verdict.comparison.interval, estimate.verdict.decision) {
         (None, _) => Color::Reset,
         (_, Decision::Better) => Color::Green,
         (_, Decision::Worse) => Color::Red,
@@ -177,9 +178,9 @@ fn colour(estimate: &Estimate) -> Color {
 
 /// How far the twin's interval reaches from 1 for the same point and metric, as a log-ratio.
 fn floor(shot: &Snapshot, of: &Estimate) -> f64 {
-    let twin =
-        shot.estimates.iter().find(|it| it.twin && it.point == of.point && it.metric == of.metric);
-    let interval = twin.and_then(|it| it.interval);
+    let is_alike = |it: &&Estimate| it.point == of.point && it.verdict.metric == of.verdict.metric;
+    let twin = shot.estimates.iter().filter(|it| it.twin).find(is_alike);
+    let interval = twin.and_then(|it| it.verdict.comparison.interval);
     interval.map_or(0.0, |it| it.low.ln().abs().max(it.high.ln().abs()))
 }
 
@@ -198,25 +199,24 @@ fn strip(estimate: &Estimate, floor: f64, wide: usize) -> Line<'static> {
         *cell = '·';
     }
     cells[middle] = '│';
-    if let Some(interval) = estimate.interval {
+    let comparison = &estimate.verdict.comparison;
+    if let Some(interval) = comparison.interval {
         for cell in &mut cells[place(interval.low.ln())..=place(interval.high.ln())] {
             *cell = '━';
         }
     }
-    cells[place(estimate.ratio.ln())] = '●';
+    cells[place(comparison.ratio.ln())] = '●';
     let text: String = cells.into_iter().collect();
     Line::from(Span::styled(text, Style::new().fg(colour(estimate))))
 }
 
-fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
+fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[f64]) {
     let [label, bars] =
         Layout::horizontal([Constraint::Length(26), Constraint::Min(0)]).areas(area);
-    let share = noise.last().and_then(|it| it.conditions.foreign).unwrap_or(0.0);
-    let share = words::percent(share);
+    let share = words::percent(noise.last().copied().unwrap_or(0.0));
     frame.render_widget(Line::from(format!("other processes: {share}")), label);
     let skip = noise.len().saturating_sub(usize::from(bars.width));
-    let shares = noise[skip..].iter().map(|it| it.conditions.foreign.unwrap_or(0.0));
-    let data: Vec<u64> = shares.map(|share| (share * 100.0) as u64).collect();
+    let data: Vec<u64> = noise[skip..].iter().map(|share| (share * 100.0) as u64).collect();
     let line = Sparkline::default().data(data).max(50).style(Style::new().fg(Color::Magenta));
     frame.render_widget(line, bars);
 }
@@ -224,6 +224,7 @@ fn noise_line(frame: &mut Frame<'_>, area: Rect, noise: &[Noise]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lab::verdict::ArmVerdict;
     use ratatui::backend::TestBackend;
     use stats::Interval;
 
@@ -232,12 +233,19 @@ mod tests {
             point: "depth 1".to_string(),
             arm: arm.to_string(),
             twin: arm.contains("twin"),
-            metric: Metric::Throughput,
-            ratio,
-            interval: range.map(|(low, high)| Interval { low, high, cover: 0.969 }),
-            blocks: 6,
-            decision,
-            word: lab::verdict::word(decision, Metric::Throughput).to_string(),
+            verdict: ArmVerdict {
+                metric: Metric::Throughput,
+                comparison: Comparison {
+                    log_ratios: vec![0.0; 6],
+                    ratio,
+                    interval: range.map(|(low, high)| Interval { low, high, cover: 0.969 }),
+                },
+                decision,
+                limited: false,
+                at_least: false,
+                forecast: None,
+                registered: true,
+            },
         }
     }
 
@@ -264,13 +272,7 @@ mod tests {
                 estimate("prefork", 0.6, None, Decision::Open),
                 estimate("epoll (twin)", 1.01, Some((0.9, 1.1)), Decision::Equal),
             ],
-            noise: vec![Noise {
-                conditions: lab::machine::Conditions {
-                    foreign: Some(0.12),
-                    ..lab::machine::Conditions::default()
-                },
-                ..Noise::default()
-            }],
+            noise: vec![0.12],
             share: 0.5,
             news: vec!["old".to_string(), "uring: no ring".to_string(), "last".to_string()],
             ..Snapshot::default()
