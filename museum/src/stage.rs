@@ -335,7 +335,7 @@ impl<'a> Stage<'a> {
         let dir = self.folder("server")?;
         let arm = Arm { files: vec![self.book()], ..self.arm("server", flags) };
         let far = self.settings.far.as_ref();
-        let host = far.map_or(LOCALHOST, |far| far.host());
+        let host = far.map_or(LOCALHOST, |far| far.host);
         Server::boot((host, 0), &[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
     }
 

@@ -117,7 +117,7 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
         is_curved: args.points.is_curved(),
         mix: args.points.mix(),
         is_full: args.full,
-        metrics: args.conduct.fail_if.iter().map(|it| it.metric()).collect(),
+        metrics: args.conduct.fail_if.iter().map(|it| it.metric).collect(),
         data: args.sizes.data.clone(),
         arms,
     };

@@ -158,7 +158,7 @@ const GITHUB: &str = "github";
 pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Demanded> {
     let (mut met, mut missing) = (false, false);
     let mut findings = Vec::new();
-    asked.iter().filter_map(Condition::hint).for_each(|hint| info!("{hint}"));
+    asked.iter().filter_map(|it| it.objective.hint()).for_each(|hint| info!("{hint}"));
     let is_github = std::env::var_os("GITHUB_ACTIONS").is_some();
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {

@@ -62,7 +62,7 @@ fn measure(engine: &Preset, far: &Far, room: &Path, cores: Placement) -> Result<
     let command = words.chain(interface.into_iter().flatten()).map(str::to_owned).collect();
     let arm = Arm { command, ..Arm::default() };
     let prefix = pin(&exe, cores.first);
-    let server = Server::boot((far.host(), 0), &prefix, &arm, room, engine.name, PATIENCE)
+    let server = Server::boot((far.host, 0), &prefix, &arm, room, engine.name, PATIENCE)
         .map_err(anyhow::Error::msg)?;
     let link = Link::named(&server.root().to_string())?;
     let before = link.sample()?.sample.gauges;

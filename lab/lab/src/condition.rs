@@ -23,8 +23,10 @@ use std::str::FromStr;
 pub struct Condition {
     /// The condition as it was written.
     pub text: String,
-    objective: Objective,
-    metric: Metric,
+    /// The condition as it was read.
+    pub objective: Objective,
+    /// The metric that it is about.
+    pub metric: Metric,
 }
 
 /// One load point's answer, with its figures.
@@ -37,18 +39,6 @@ pub struct Finding {
     pub decision: Option<Decision>,
     /// The estimate and its interval as text.
     pub text: String,
-}
-
-impl Condition {
-    /// The metric that it is about.
-    pub fn metric(&self) -> Metric {
-        self.metric
-    }
-
-    /// The present form of a condition of an older one, as a hint.
-    pub fn hint(&self) -> Option<String> {
-        self.objective.hint()
-    }
 }
 
 impl FromStr for Condition {
@@ -220,8 +210,7 @@ fn base_units(metric: Metric) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::tests::{manifest, trial};
-    use crate::trial::Ending;
+    use crate::race::tests::{load, manifest, trial};
 
     fn run() -> Run {
         let mut run = Run { manifest: manifest(), ..Run::default() };
@@ -261,10 +250,9 @@ mod tests {
         };
         let mut short = run();
         for trial in &mut short.trials {
-            if let Ending::Measured { load } = &mut trial.ending {
-                (load.requests, load.window_ns) = (2_500, 600_000_000);
-                (load.service.p99_ns, load.response.p99_ns) = (None, None);
-            }
+            let load = load(trial);
+            (load.requests, load.window_ns) = (2_500, 600_000_000);
+            (load.service.p99_ns, load.response.p99_ns) = (None, None);
         }
         let (decision, text) = ask("uring p99 > 1.1x epoll", &short);
         assert_eq!(decision, None);

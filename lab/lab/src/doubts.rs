@@ -6,7 +6,7 @@
 
 use crate::record::Run;
 use crate::trial::Trial;
-use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
+use crate::verdict::{Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 use stats::VALUES_MIN;
 use stats::words::counted;
@@ -34,24 +34,15 @@ pub struct Doubt {
 
 /// All doubts about a run, the gravest first.
 pub fn doubts(run: &Run, summary: &Summary) -> Vec<Doubt> {
-    let mut found: Vec<Doubt> = Vec::new();
-    let mut add = |weight: Weight, text: String| found.push(Doubt { weight, text });
-    for text in &summary.broken {
-        add(Weight::Grave, text.clone());
-    }
-    for (weight, text) in of_this_run(run, summary) {
-        add(weight, text);
-    }
-    for text in of_the_setup(run) {
-        add(Weight::Limit, text);
-    }
-    found.sort_by_key(|doubt| doubt.weight);
-    found
+    let broken = summary.broken.iter().map(|text| (Weight::Grave, text.clone()));
+    let limits = of_warming(run).into_iter().chain(of_the_setup(run));
+    let warnings = of_this_run(run, summary).into_iter().map(|text| (Weight::Warning, text));
+    let all = broken.chain(warnings).chain(limits.map(|text| (Weight::Limit, text)));
+    all.map(|(weight, text)| Doubt { weight, text }).collect()
 }
 
-fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
+fn of_this_run(run: &Run, summary: &Summary) -> Vec<String> {
     let mut found = Vec::new();
-    let mut warn = |text: String| found.push((Weight::Warning, text));
     let plan = &run.manifest.plan;
     for point in &summary.points {
         let load = plan.points.iter().find(|it| it.name == point.point);
@@ -61,14 +52,14 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
             let size = (floor.log.exp() - 1.0) * 100.0;
             let (at, name) = (&point.point, floor.metric.name());
             if floor.strayed && size >= 1.0 {
-                warn(format!(
+                found.push(format!(
                     "At {at} the baseline's twin differs from it in {name} beyond its interval, \
                      though both are the same program: differences below {size:.0} % mean \
                      nothing here. Try a quieter machine (`roundhouse doctor`) or a longer race \
                      (--budget)."
                 ));
             } else if size > 10.0 && matches!(floor.metric, Metric::Throughput | Metric::Cpu) {
-                warn(format!(
+                found.push(format!(
                     "At {at} two identical arms may look {size:.0} % apart in {name} (the A/A \
                      floor): smaller differences cannot be seen. Try a longer race \
                      (--budget)."
@@ -76,27 +67,30 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
             }
         }
         let has_speed = Metric::EVERY.iter().any(|it| claimed(*it) && it.needs_generator());
-        of_the_generator(point).into_iter().filter(|_| has_speed).for_each(&mut warn);
+        found.extend(of_the_generator(point).into_iter().filter(|_| has_speed));
     }
-    found.extend(of_polling(run).map(|text| (Weight::Warning, text)));
-    found.extend(of_warming(run).map(|text| (Weight::Limit, text)));
-    found.extend(of_the_machine(summary.objected));
-    let mut warn = |text: String| found.push((Weight::Warning, text));
+    found.extend(of_polling(run));
+    if summary.objected > 0 {
+        found.push(
+            "Other processes or the hypervisor took part of the machine's time. The servers of a \
+             block suffer alike, so the ratios hold; their intervals are wider."
+                .to_string(),
+        );
+    }
     // A server that died is named as a fault, with its last words.
     let is_unclean = |it: &&Trial| !it.exit_clean && it.exit.is_some() && it.death().is_none();
     let unclean = run.trials.iter().filter(is_unclean).count();
     if unclean > 0 {
-        warn(format!(
+        found.push(format!(
             "{} did not end cleanly within 5 s of TERM. Their standard error says why; `stop` in \
              the plan chooses another signal.",
             counted(unclean as u64, "server")
         ));
     }
-    let most = |arm: &ArmSummary| arm.trials;
-    let blocks = summary.points.iter().flat_map(|point| point.arms.iter().map(most)).max();
-    let blocks = blocks.unwrap_or(0);
+    let arms = summary.points.iter().flat_map(|point| &point.arms);
+    let blocks = arms.map(|arm| arm.trials).max().unwrap_or(0);
     if (blocks as usize) < VALUES_MIN {
-        warn(format!(
+        found.push(format!(
             "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval. \
              Run the same command again to continue.",
             plan.blocks
@@ -172,13 +166,6 @@ fn of_warming(run: &Run) -> Option<String> {
          compare their addresses.",
         time_ms / 1e3
     ))
-}
-
-/// The doubt that other work on the machine disturbed the trials.
-fn of_the_machine(objected: u32) -> Option<(Weight, String)> {
-    let text = "Other processes or the hypervisor took part of the machine's time. The servers of \
-                a block suffer alike, so the ratios hold; their intervals are wider.";
-    (objected > 0).then(|| (Weight::Warning, text.to_string()))
 }
 
 /// The doubt that the generator, not the server, limited the speed.
@@ -264,8 +251,7 @@ fn of_the_setup(run: &Run) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::tests::{manifest, trial};
-    use crate::trial::Ending;
+    use crate::race::tests::{load, manifest, trial};
     use crate::verdict::analyse;
 
     fn texts(run: &Run) -> Vec<String> {
@@ -281,9 +267,7 @@ mod tests {
         let mut trials = Vec::new();
         for block in 0..6 {
             let mut base = trial("epoll", block, 100.0);
-            if let Ending::Measured { load } = &mut base.ending {
-                load.generator.as_mut().expect("the sample has one").busy = 0.95;
-            }
+            load(&mut base).generator.as_mut().expect("the sample has one").busy = 0.95;
             base.objections.push("steal".to_string());
             base.exit_clean = false;
             trials.push(base);
@@ -315,7 +299,7 @@ mod tests {
         let polls = |arm: &str, share: f64, threads: u64, times: u64| {
             let all = |block| {
                 let mut trial = trial(arm, block, 1e4);
-                let Ending::Measured { load } = &mut trial.ending else { return trial };
+                let load = load(&mut trial);
                 load.window_ns = 1_000_000_000;
                 let server = load.server.get_or_insert_default();
                 (server.cpu_ns, server.threads) = ((share * 1e9) as u64, Some(threads));
@@ -340,7 +324,7 @@ mod tests {
         // On a busy machine it waits for the core.
         let mut waits = polls("uring", 0.2, 4, 40);
         for trial in &mut waits {
-            let Ending::Measured { load } = &mut trial.ending else { continue };
+            let load = load(trial);
             let each = 0.8e9 / load.requests as f64;
             load.server.as_mut().expect("it has one").delay_ns_per_request = Some(each);
         }
@@ -355,9 +339,7 @@ mod tests {
     #[test]
     fn too_few_blocks_are_a_doubt_and_wrong_books_come_first() {
         let mut bad = trial("epoll", 0, 100.0);
-        if let Ending::Measured { load } = &mut bad.ending {
-            load.check.as_mut().expect("the sample has one").ok = false;
-        }
+        load(&mut bad).check.as_mut().expect("the sample has one").ok = false;
         let found = texts(&Run { manifest: manifest(), trials: vec![bad], ..Run::default() });
         assert!(found[0].starts_with("Grave: epoll, depth 1, block 1: the model check failed"));
         assert!(found.iter().any(|text| text.contains("1 of 6 blocks were finished")), "{found:?}");

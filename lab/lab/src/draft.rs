@@ -1,8 +1,7 @@
 //! From wishes, a plan file or an earlier record to a plan: of races, duets and workloads.
 //!
 //! The laboratory knows only commands. The meaning of an engine or a known server, and the files
-//! that a
-//! service needs, the calling program says ([`Resolver`]).
+//! that a service needs, the calling program says ([`Resolver`]).
 
 use crate::duet::DuetTable;
 use crate::file::{ArmSpec, PlanFile, PointSpec};

@@ -28,8 +28,9 @@ const HELLO: Duration = Duration::from_secs(30);
 pub struct Far {
     /// The command that reaches it.
     command: Vec<String>,
-    /// This machine's address, as the other one reaches it.
-    pub(crate) host: IpAddr,
+    /// The address of this machine at which the servers have to listen, so that the other one
+    /// reaches them.
+    pub host: IpAddr,
     counters: CounterServer,
     /// Its network, if that is a separate one on this machine.
     pub nest: Option<File>,
@@ -135,11 +136,6 @@ impl Far {
     /// The flags by which a generator asks for counters.
     pub(crate) fn flags(&self) -> [String; 2] {
         ["--watch-at".to_string(), self.counters.place().to_string()]
-    }
-
-    /// The address of this machine at which the servers have to listen.
-    pub fn host(&self) -> IpAddr {
-        self.host
     }
 
     /// Starts clients with the words of local ones, `PROGRAM load …` or `PROGRAM multiclient …`.

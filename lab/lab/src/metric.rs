@@ -79,8 +79,7 @@ impl Metric {
         ROWS[self as usize].2
     }
 
-    /// The metric with this [`Metric::key`]; conditions call two of them
-    /// `rate` and `p99.9`.
+    /// The metric with this [`Metric::key`]; conditions call two of them `rate` and `p99.9`.
     pub fn by_key(key: &str) -> Option<Metric> {
         match key {
             "rate" | "rps" | "requests/s" => Some(Metric::Throughput),

@@ -352,7 +352,6 @@ pub(crate) mod tests {
             name: name.to_string(),
             command: vec!["server".to_string()],
             target: "stock://{address}".to_string(),
-            load: Vec::new(),
             ..Arm::default()
         };
         let point = |depth| LoadPoint {
@@ -364,16 +363,11 @@ pub(crate) mod tests {
         };
         Plan {
             question: "which is quicker?".to_string(),
-            label: "smoke".to_string(),
             arms: vec![arm("epoll"), arm("uring"), arm("prefork")],
             baseline: "epoll".to_string(),
-            twin: true,
             points: vec![point(1), point(16)],
-            blocks: 6,
-            seed: 1,
             warmup_ms: 1,
             window_ms: 1,
-            margin: 0.03,
             ..Plan::default()
         }
     }

@@ -302,7 +302,7 @@ fn later(block: u32, first: Duration, budget: Duration) -> Option<String> {
 pub(crate) mod tests {
     use super::*;
     use crate::load::Load;
-    use crate::machine::{Conditions, Host};
+    use crate::machine::Conditions;
     use crate::observations::Observations;
     use crate::record::{Manifest, Sitting};
     use std::collections::BTreeMap;
@@ -315,15 +315,11 @@ pub(crate) mod tests {
             schema: crate::record::SCHEMA.to_string(),
             date: "2026-11-21T20:29:05Z".to_string(),
             version: "0.1.0".to_string(),
-            commit: None,
             program: "0".to_string(),
             command: "roundhouse race".to_string(),
-            host: Host::default(),
-            placement: None,
             plan_hash: plan.hash(),
             plan,
-            network: None,
-            programs: Vec::new(),
+            ..Manifest::default()
         }
     }
 
@@ -355,6 +351,12 @@ pub(crate) mod tests {
             ending: Ending::Measured { load: Box::new(load) },
             seen: Observations::default(),
         }
+    }
+
+    /// The report of a trial that has one.
+    pub(crate) fn load(trial: &mut Trial) -> &mut Load {
+        let Ending::Measured { load } = &mut trial.ending else { panic!("no report") };
+        load
     }
 
     /// Answers every slot by a function of it.

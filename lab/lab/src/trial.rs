@@ -121,8 +121,8 @@ pub trait Trials {
 }
 
 /// Runs a generator by `command`, on the other machine if there is one, to its end, at most
-/// `longest`, and reads its output by `parse`. `None` if `stop` became true; an error is a sentence,
-/// that of the generator if it wrote one.
+/// `longest`, and reads its output by `parse`. `None` if `stop` became true; an error is a
+/// sentence, that of the generator if it wrote one.
 pub(crate) fn generate<T>(
     far: Option<&Far>,
     command: &[String],

@@ -47,8 +47,9 @@ pub(crate) struct Played {
 }
 
 impl Turns<'_> {
-    /// Runs the generator with the arguments of one run for each server: the report of each, or the
-    /// reason why there is none. `None` if `stop` became true; the error is why nothing was reported.
+    /// Runs the generator with the arguments of one run for each server: the report of each, or
+    /// the reason why there is none. `None` if `stop` became true; the error is why nothing was
+    /// reported.
     pub(crate) fn take(
         &self,
         runs: &[Vec<String>],

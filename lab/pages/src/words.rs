@@ -2,7 +2,7 @@
 
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::verdict::{ArmSummary, ArmVerdict, FORECAST_MAX, Metric, PointSummary, Room, Summary};
+use lab::verdict::{ArmSummary, ArmVerdict, FORECAST_MAX, Metric, Room, Summary};
 use stats::Decision;
 pub use stats::words::{
     NONE, counted, folded, grouped, interval, or_none, percent, rate, ratio, size, span, time,
@@ -115,16 +115,6 @@ pub(crate) fn median(
     let cost = summary.answer.costs.iter().find(|it| it.point == point);
     let is_cheapest = cost.is_some_and(|it| it.cheapest().any(|rank| rank.arm == arm.arm));
     Some(if metric == Metric::Cpu && is_cheapest { format!("= {shown}") } else { shown })
-}
-
-/// Whether an arm has a median at a load point.
-pub(crate) fn has_median(
-    summary: &Summary,
-    point: &PointSummary,
-    arm: &ArmSummary,
-    metric: Metric,
-) -> bool {
-    median(summary, &point.point, arm, metric).is_some()
 }
 
 /// The metric next to CPU per request in a table of two: the load point's own, or speed if its own

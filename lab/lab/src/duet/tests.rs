@@ -7,7 +7,7 @@ use super::*;
 use crate::block::Slot;
 use crate::observations::Idle;
 use crate::plan::{Arm, LoadPoint, Turns};
-use crate::race::tests::trial;
+use crate::race::tests::{load, trial};
 use std::iter;
 
 fn row(names: &[&str], asked: &[(Metric, Option<Goal>)]) -> Row {
@@ -40,9 +40,7 @@ fn trials(row: &Row, ratios: &[f64]) -> Vec<Trial> {
         trial.seen.p99_ns = Some(p99_ns);
         let bytes_each = Some(400.0 + f64::from(block));
         trial.seen.idle = (arm.idle > 0).then(|| Idle { bytes_each, ..Idle::default() });
-        if let Ending::Measured { load } = &mut trial.ending {
-            load.doubts = vec![format!("{} threads of process {block} ended", block + 2)];
-        }
+        load(&mut trial).doubts = vec![format!("{} threads of process {block} ended", block + 2)];
         trial
     };
     let blocks = ratios.iter().zip(0..);
@@ -113,9 +111,7 @@ fn a_row_is_played_block_by_block_until_it_is_stopped() {
 fn wrong_replies_and_failed_starts_are_named() {
     let row = row(&["bare", "epoll"], CPU);
     let mut all = trials(&row, &EQUAL);
-    if let Ending::Measured { load } = &mut all[1].ending {
-        load.check.as_mut().expect("it is checked").ok = false;
-    }
+    load(&mut all[1]).check.as_mut().expect("it is checked").ok = false;
     all[2].ending = Ending::Failed { reason: "no message".to_string() };
     let mut found = Findings::new(&table(vec![row.clone()])).expect("this machine has /proc");
     found.take(&row, &all);

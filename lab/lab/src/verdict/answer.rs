@@ -3,8 +3,8 @@
 //!
 //! After the first [`CLEAR_BLOCKS`] blocks of a race with a budget, arms leave that were clearly
 //! costlier than the cheapest at every load point ([`leaving`]): by a quarter, beyond doubt, and
-//! far beyond the twin.
-//! Among the others all pairs are compared ([`RaceEvidence`]), not only each with the baseline.
+//! far beyond the twin. Among the others all pairs are compared ([`RaceEvidence`]), not only each
+//! with the baseline.
 
 use super::evidence::RaceEvidence;
 use crate::cause::Reason;
@@ -171,8 +171,7 @@ pub(crate) fn leaving(plan: &Plan, trials: &[Trial], block: u32) -> Vec<String> 
 
 /// Whether more blocks could change nothing: at every load point all arms that are still in the
 /// race are within the margin of the cheapest, and of the baseline in what else the plan registers.
-/// A difference never ends a race, because each further
-/// look could find one by chance.
+/// A difference never ends a race, because each further look could find one by chance.
 pub(crate) fn is_settled(plan: &Plan, trials: &[Trial]) -> bool {
     let evidence = RaceEvidence::of(plan, trials);
     plan.points.iter().all(|point| {

@@ -2,10 +2,8 @@
 //! least CPU time per request, then in further sentences which uses the most and what else differs.
 //!
 //! The verdict calls `sentence` last, when every comparison is decided; the functions here choose
-//! words and never decide. A wrong answer comes before everything else. For two servers the
-//! sentence lists all registered metrics, the harmful differences first. For more servers it names
-//! the cheapest, the most expensive, and the largest differences against the baseline. Every amount
-//! carries its interval. Load points with the same result share a clause.
+//! words and never decide. A wrong answer comes before everything else. Every amount carries its
+//! interval. Load points with the same result share a clause.
 
 use super::{ArmVerdict, CostAnswer, Metric, PointSummary, RaceAnswer, Rank};
 use crate::plan::Plan;

@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::plan::Arm;
-use crate::race::tests::{manifest, trial};
+use crate::race::tests::{load, manifest, trial};
 use crate::trial::Ending;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -243,10 +243,8 @@ fn wrong_books_are_loud_and_absent_arms_have_a_reason() {
     let mut manifest = manifest();
     manifest.plan.points.truncate(1);
     let mut bad = trial("epoll", 0, 100.0);
-    if let Ending::Measured { load } = &mut bad.ending {
-        let check = load.check.as_mut().expect("the sample has one");
-        (check.ok, check.detail) = (false, "stock 3: expected 10, found 9".to_string());
-    }
+    let check = load(&mut bad).check.as_mut().expect("the sample has one");
+    (check.ok, check.detail) = (false, "stock 3: expected 10, found 9".to_string());
     let mut absent = trial("uring", 0, 100.0);
     absent.ending = Ending::Unavailable { reason: "io_uring is disabled".to_string() };
     let trials = vec![trial("epoll", 0, 100.0), absent.clone()];
@@ -267,14 +265,13 @@ fn a_server_that_dies_is_named_once_with_its_last_words() {
     manifest.plan.points.truncate(1);
     let dead = |block| {
         let mut dead = trial("uring", block, 100.0);
-        if let Ending::Measured { load } = &mut dead.ending {
-            (load.requests, load.requests_total) = (2_000, 3_000);
-            load.errors = vec![crate::load::Fault {
-                kind: "refused".to_string(),
-                count: 40,
-                example: String::new(),
-            }];
-        }
+        let load = load(&mut dead);
+        (load.requests, load.requests_total) = (2_000, 3_000);
+        load.errors = vec![crate::load::Fault {
+            kind: "refused".to_string(),
+            count: 40,
+            example: String::new(),
+        }];
         dead.exit = Some("died during the block (exit 3): panic: out of cheese".to_string());
         dead
     };

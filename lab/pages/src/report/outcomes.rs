@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The outcomes of all requests at one load point: sums over the trials, warm-up and disturbed ones
-/// included. `None` where the record
-/// has neither a status nor an error.
+/// included. `None` where the record has neither a status nor an error.
 pub(super) fn outcomes(run: &Run, point: &PointSummary) -> Option<Value> {
     let at = |arm: &str| {
         let is_here = |it: &&Trial| it.point == point.point && it.arm == arm;

@@ -38,7 +38,7 @@ pub fn answer(plan: &Plan, summary: &Summary, colour: bool) -> String {
         let here: Vec<&PointSummary> = points
             .iter()
             .copied()
-            .filter(|it| it.arms.iter().any(|arm| words::has_median(summary, it, arm, metric)))
+            .filter(|it| it.arms.iter().any(|arm| arm.median(metric).is_some()))
             .collect();
         let most = usize::from((super::width().saturating_sub(NAMES) / PAIR).max(1));
         for chunk in here.chunks(most) {
@@ -74,7 +74,7 @@ fn of_two(plan: &Plan, summary: &Summary, point: &PointSummary, colour: bool) ->
     heads.extend(point.arms.iter().filter(|arm| arm.twin).map(|arm| arm.arm.clone()));
     table.set_header(&heads);
     for metric in registered(plan, &[point]) {
-        if !point.arms.iter().any(|arm| words::has_median(summary, point, arm, metric)) {
+        if !point.arms.iter().any(|arm| arm.median(metric).is_some()) {
             continue;
         }
         let mut cells = vec![Cell::new(tr(metric.name()))];
