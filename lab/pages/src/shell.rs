@@ -9,7 +9,7 @@ use crate::glossary::{TERMS, Term};
 use crate::script;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Value, context, escape_formatter};
+use minijinja::{Environment, UndefinedBehavior, Value, context, escape_formatter};
 use serde::Serialize;
 
 /// The reason why there is no page: a template and its data do not fit, a mistake in this crate.
@@ -76,6 +76,8 @@ pub(crate) fn render(
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     environment.set_syntax(syntax);
+    // A template that shows or walks through what the page does not have is a mistake.
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     let is_translated = TRANSLATED.contains(&name) && language::chosen().is_some();
     for (name, text) in TEMPLATES {
         match is_translated {
