@@ -64,9 +64,7 @@ impl<S> Http2<S> {
 }
 
 /// One connection.
-pub struct Session<S: Service>(Stage<S>);
-
-enum Stage<S: Service> {
+pub enum Session<S: Service> {
     /// Its first bytes are not complete; it owes them by this time. Whether it came without
     /// encryption: then it gets HTTP/1.1.
     Fresh(Peer, Instant, bool),
@@ -84,7 +82,7 @@ impl<S: Service> Http2<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        let Stage::Fresh(peer, until, is_unsealed) = session.0 else { return Step::close(0) };
+        let Session::Fresh(peer, until, is_unsealed) = *session else { return Step::close(0) };
         let input = match event {
             Event::Bytes(input) => input,
             Event::Room => return Step::read(0).wake_at(until),
@@ -100,13 +98,13 @@ impl<S: Service> Http2<S> {
                 self.inner.unsealed(&mut inner);
             }
             let step = self.inner.step(cx, &mut inner, Event::Bytes(input), out);
-            session.0 = Stage::One(inner);
+            *session = Session::One(inner);
             return step;
         }
         if len < PREFACE.len() {
             return Step::read(0).wake_at(until);
         }
-        session.0 = Stage::Two(Box::new(Talk::new(peer, cx.now, out)));
+        *session = Session::Two(Box::new(Talk::new(peer, cx.now, out)));
         Step::read(PREFACE.len()).wake_at(until)
     }
 }
@@ -127,11 +125,11 @@ impl<S: Service + 'static> Service for Http2<S> {
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
         let patience = self.patience().unwrap_or(PREFACE_TIME);
-        Session(Stage::Fresh(peer, cx.now + patience, false))
+        Session::Fresh(peer, cx.now + patience, false)
     }
 
     fn unsealed(&self, session: &mut Session<S>) {
-        if let Stage::Fresh(.., is_unsealed) = &mut session.0 {
+        if let Session::Fresh(.., is_unsealed) = session {
             *is_unsealed = true;
         }
     }
@@ -143,10 +141,10 @@ impl<S: Service + 'static> Service for Http2<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        match &mut session.0 {
-            Stage::One(inner) => self.inner.step(cx, inner, event, out),
-            Stage::Two(talk) => talk.step(&self.inner, cx, event, out),
-            Stage::Fresh(..) => self.begin(cx, session, event, out),
+        match session {
+            Session::One(inner) => self.inner.step(cx, inner, event, out),
+            Session::Two(talk) => talk.step(&self.inner, cx, event, out),
+            Session::Fresh(..) => self.begin(cx, session, event, out),
         }
     }
 
@@ -157,17 +155,17 @@ impl<S: Service + 'static> Service for Http2<S> {
         bytes: &[u8],
         out: &mut Out,
     ) -> Result<(), PushRefused> {
-        match &mut session.0 {
-            Stage::One(inner) => self.inner.push(cx, inner, bytes, out),
-            Stage::Fresh(..) | Stage::Two(_) => Err(PushRefused),
+        match session {
+            Session::One(inner) => self.inner.push(cx, inner, bytes, out),
+            Session::Fresh(..) | Session::Two(_) => Err(PushRefused),
         }
     }
 
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
-        match session.0 {
-            Stage::Fresh(..) => {}
-            Stage::One(inner) => self.inner.close(cx, inner, why),
-            Stage::Two(talk) => talk.close(&self.inner, cx, why),
+        match session {
+            Session::Fresh(..) => {}
+            Session::One(inner) => self.inner.close(cx, inner, why),
+            Session::Two(talk) => talk.close(&self.inner, cx, why),
         }
     }
 }

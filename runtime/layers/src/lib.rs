@@ -36,6 +36,8 @@ macro_rules! inner_service {
     };
 }
 
+use seam::{Closed, Conn, Cx, Service};
+
 pub mod http2;
 pub mod proxy;
 mod site_names;
@@ -46,3 +48,16 @@ pub mod websocket;
 
 pub use site_names::SiteNames;
 pub use trust::Trusted;
+
+/// Ends the session of an inner service.
+fn close<S: Service>(
+    mut conn: Conn<S::Session, S::Job>,
+    inner: &S,
+    cx: &Cx<'_, S::State>,
+    why: Closed,
+) {
+    if !conn.wants().close {
+        conn.abort(why);
+    }
+    conn.close(inner, cx);
+}

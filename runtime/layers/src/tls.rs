@@ -181,11 +181,8 @@ impl<S: Service + 'static> Service for Tls<S> {
             Session::Plain(plain) => return self.inner.close(cx, plain, why),
             Session::Fresh(..) | Session::Failed => return,
         };
-        if let Some(mut conn) = talk.conn {
-            if !conn.wants().close {
-                conn.abort(why);
-            }
-            conn.close(&self.inner, cx);
+        if let Some(conn) = talk.conn {
+            crate::close(conn, &self.inner, cx, why);
         }
     }
 }

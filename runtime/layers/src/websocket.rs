@@ -41,15 +41,15 @@ impl<S> WebSocket<S> {
 }
 
 /// One connection.
-pub struct Session<S: Service>(Stage<S>);
-
-enum Stage<S: Service> {
+pub enum Session<S: Service> {
     /// It owes its handshake by this time.
     Asking(Peer, Instant),
+    /// WebSocket.
     Talking(Box<Talk<S>>),
 }
 
-struct Talk<S: Service> {
+/// A connection of WebSocket.
+pub struct Talk<S: Service> {
     conn: Conn<S::Session, S::Job>,
     kind: MessageKind,
     reader: MessageReader,
@@ -78,7 +78,7 @@ impl<S: Service + 'static> Service for WebSocket<S> {
     }
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
-        Session(Stage::Asking(peer, cx.now + self.options.patience))
+        Session::Asking(peer, cx.now + self.options.patience)
     }
 
     fn step(
@@ -88,9 +88,9 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        let (peer, until) = match &mut session.0 {
-            Stage::Talking(talk) => return talk.step(&self.inner, cx, event, out),
-            Stage::Asking(peer, until) => (*peer, *until),
+        let (peer, until) = match session {
+            Session::Talking(talk) => return talk.step(&self.inner, cx, event, out),
+            Session::Asking(peer, until) => (*peer, *until),
         };
         let input = match event {
             Event::Bytes(input) => input,
@@ -122,7 +122,7 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         };
         talk.settle(&self.inner, cx, out);
         let step = talk.answer(head.len, out);
-        session.0 = Stage::Talking(Box::new(talk));
+        *session = Session::Talking(Box::new(talk));
         step
     }
 
@@ -133,18 +133,15 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         bytes: &[u8],
         out: &mut Out,
     ) -> Result<(), PushRefused> {
-        let Stage::Talking(talk) = &session.0 else { return Err(PushRefused) };
+        let Session::Talking(talk) = session else { return Err(PushRefused) };
         put_message(talk.kind, bytes, out.bytes());
         Ok(())
     }
 
     fn close(&self, cx: &Cx<'_, S::State>, session: Session<S>, why: Closed) {
-        if let Stage::Talking(mut talk) = session.0 {
+        if let Session::Talking(mut talk) = session {
             talk.conn.out().landed(talk.framed);
-            if !talk.conn.wants().close {
-                talk.conn.abort(why);
-            }
-            talk.conn.close(&self.inner, cx);
+            crate::close(talk.conn, &self.inner, cx, why);
         }
     }
 }

@@ -18,12 +18,8 @@ use sim::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use stats::Rng;
 use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, frames, put_masked};
 
-/// A certificate for `localhost` with its key, as PEM.
-fn certificate() -> (String, String) {
-    certificate_for(&["localhost"])
-}
-
-fn certificate_for(names: &[&str]) -> (String, String) {
+/// A certificate for these names with its key, as PEM.
+fn certificate(names: &[&str]) -> (String, String) {
     let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
     let made = rcgen::generate_simple_self_signed(names).expect("good names");
     (made.cert.pem(), made.signing_key.serialize_pem())
@@ -37,12 +33,8 @@ fn keys(pem: &str, key: &str) -> Keys {
     Keys::new(vec![(Vec::new(), pair(pem, key))], &["http/1.1"]).expect("one pair")
 }
 
-/// A client that trusts the certificate.
-fn client(pem: &str) -> ClientConnection {
-    client_of(pem, "localhost")
-}
-
-fn client_of(pem: &str, name: &'static str) -> ClientConnection {
+/// A client that trusts the certificate and asks for `name`.
+fn client(pem: &str, name: &'static str) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let der = rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
     roots.add(der).expect("a certificate");
@@ -72,11 +64,11 @@ fn send<S: Service<State = World> + 'static>(
 
 /// The bytes that a client receives after it sent `input`, cut into pieces by `seed`.
 fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u64) -> Vec<u8> {
-    let (pem, key) = certificate();
+    let (pem, key) = certificate(&["localhost"]);
     let keys = keys(&pem, &key);
     let service = Tls::new(inner, keys);
     let world = Region::<World>::alone(&[]);
-    let mut client = client(&pem);
+    let mut client = client(&pem, "localhost");
     let (mut rng, mut slot) = (Rng::new(seed), Talk::new(&service, &world));
     let (mut rest, mut wire, mut heard) = (input, Vec::new(), Vec::new());
     let (mut goodbye, mut told) = (false, false);
@@ -159,7 +151,7 @@ fn a_websocket_within_works() {
 
 #[test]
 fn who_does_not_speak_it_is_sent_away() {
-    let (pem, key) = certificate();
+    let (pem, key) = certificate(&["localhost"]);
     let keys = keys(&pem, &key);
     let service = Tls::new(Probe::default(), keys);
     let world = Region::<World>::alone(&[]);
@@ -183,7 +175,7 @@ fn who_does_not_speak_it_is_sent_away() {
 
 #[test]
 fn keys_that_do_not_fit_are_refused_and_the_former_stay() {
-    let ((pem, key), (other, stranger)) = (certificate(), certificate());
+    let [(pem, key), (other, stranger)] = [(); 2].map(|()| certificate(&["localhost"]));
     let keys = keys(&pem, &key);
     for (chain, key, wanted) in [
         ("", key.as_str(), "expected a certificate"),
@@ -201,7 +193,7 @@ fn keys_that_do_not_fit_are_refused_and_the_former_stay() {
 
 /// Whether a client that asks for `name` and trusts `pem` alone agrees on keys.
 fn agrees(service: &Tls<Probe>, world: &World, name: &'static str, pem: &str) -> bool {
-    let (mut client, mut slot) = (client_of(pem, name), Talk::new(service, world));
+    let (mut client, mut slot) = (client(pem, name), Talk::new(service, world));
     while client.is_handshaking() {
         let mut wire = Vec::new();
         client.write_tls(&mut wire).expect("a vector takes everything");
@@ -218,7 +210,7 @@ fn agrees(service: &Tls<Probe>, world: &World, name: &'static str, pem: &str) ->
 
 #[test]
 fn the_name_that_a_client_asks_for_chooses_the_certificate() {
-    let known = [["a.org", "z.org"], ["b.org", "*.b.org"]].map(|names| certificate_for(&names));
+    let known = [["a.org", "z.org"], ["b.org", "*.b.org"]].map(|names| certificate(&names));
     let all = || {
         let [first, second] = &known;
         let names = vec!["b.org".to_owned(), "*.b.org".to_owned()];

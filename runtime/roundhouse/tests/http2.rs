@@ -61,15 +61,24 @@ fn block(method: &str, path: &str, more: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-fn get(stream: u32, path: &str) -> Vec<u8> {
+fn made(put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
-    put_head(stream, true, &block("GET", path, &[]), &mut out);
+    put(&mut out);
     out
 }
 
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    made(|out| put_head(stream, true, &block("GET", path, &[]), out))
+}
+
+/// The head of a request whose body follows.
+fn begun() -> Vec<u8> {
+    made(|out| put_head(1, false, &block("POST", "/length", &[]), out))
+}
+
 fn post(stream: u32, more: &[(&str, &str)], pieces: &[&[u8]]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_head(stream, pieces.is_empty(), &block("POST", "/length", more), &mut out);
+    let head = &block("POST", "/length", more);
+    let mut out = made(|out| put_head(stream, pieces.is_empty(), head, out));
     for (at, piece) in pieces.iter().enumerate() {
         let flags = if at + 1 == pieces.len() { flag::END_STREAM } else { 0 };
         put_frame(Kind::Data, flags, stream, piece, &mut out);
@@ -78,9 +87,20 @@ fn post(stream: u32, more: &[(&str, &str)], pieces: &[&[u8]]) -> Vec<u8> {
 }
 
 fn frame(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_frame(kind, flags, stream, payload, &mut out);
-    out
+    made(|out| put_frame(kind, flags, stream, payload, out))
+}
+
+/// The settings of a client whose streams have this window.
+fn window(bytes: u32) -> Vec<u8> {
+    made(|out| put_settings(&[(Setting::Window, bytes)], out))
+}
+
+fn widened(stream: u32, bytes: u32) -> Vec<u8> {
+    made(|out| put_window_update(stream, bytes, out))
+}
+
+fn cancelled(stream: u32) -> Vec<u8> {
+    made(|out| put_reset(stream, Code::Cancel, out))
 }
 
 /// The preface, SETTINGS, then these frames.
@@ -237,10 +257,9 @@ fn other_first_bytes_are_http_1() {
 
 #[test]
 fn a_head_request_has_no_body_and_a_stream_comes_in_pieces() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
-    let mut head = Vec::new();
-    put_head(1, true, &block("HEAD", "/todo/7", &[]), &mut head);
+    let service = service();
+    let mut line = line(&service, &());
+    let head = made(|out| put_head(1, true, &block("HEAD", "/todo/7", &[]), out));
     assert_eq!(line.say(&head), [format!("1 :status=200 {TEXT} content-length=6.")]);
     let first = line.say(&get(3, "/three"));
     assert_eq!(first, ["3 :status=200 content-type=text/plain", "3 `1;`"]);
@@ -253,38 +272,28 @@ fn a_head_request_has_no_body_and_a_stream_comes_in_pieces() {
 
 #[test]
 fn a_reply_waits_for_both_windows() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
-    let mut narrow = Vec::new();
-    put_settings(&[(Setting::Window, 10)], &mut narrow);
-    line.say(&narrow);
+    let service = service();
+    let mut line = line(&service, &());
+    line.say(&window(10));
     let first = line.say(&get(1, "/long"));
     assert_eq!(first[1..], ["1 `yyyyyyyyyy`"]);
-    let mut more = Vec::new();
-    put_window_update(1, 5, &mut more);
-    assert_eq!(line.say(&more), ["1 `yyyyy`"]);
-    let mut wide = Vec::new();
-    put_settings(&[(Setting::Window, 1 << 30)], &mut wide);
-    let sent = line.say(&wide);
+    assert_eq!(line.say(&widened(1, 5)), ["1 `yyyyy`"]);
+    let sent = line.say(&window(1 << 30));
     let count = |lines: &[String]| -> usize {
         let data = lines.iter().filter_map(|it| it.split(' ').nth(1)?.parse::<usize>().ok());
         data.sum()
     };
     assert_eq!(count(&sent), 65_535 - 15, "the window of the connection");
-    more.clear();
-    put_window_update(0, 1 << 20, &mut more);
-    let sent = line.say(&more);
+    let sent = line.say(&widened(0, 1 << 20));
     assert_eq!(count(&sent), 100_000 - 65_535);
     assert!(sent.last().unwrap().ends_with('.'), "{sent:?}");
 }
 
 #[test]
 fn streams_that_wait_for_a_window_cost_little_and_end() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
-    let mut narrow = Vec::new();
-    put_settings(&[(Setting::Window, 0)], &mut narrow);
-    line.say(&narrow);
+    let service = service();
+    let mut line = line(&service, &());
+    line.say(&window(0));
     let ask = (0..STREAMS_MAX as u32).flat_map(|at| get(2 * at + 1, "/endless"));
     let heads = line.say(&ask.collect::<Vec<_>>());
     assert_eq!(heads.len(), STREAMS_MAX, "heads need no window");
@@ -301,11 +310,9 @@ fn streams_that_wait_for_a_window_cost_little_and_end() {
 
 #[test]
 fn a_body_is_taken_as_fast_as_the_service_takes_it() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
-    let mut head = Vec::new();
-    put_head(1, false, &block("POST", "/length", &[]), &mut head);
-    line.say(&head);
+    let service = service();
+    let mut line = line(&service, &());
+    line.say(&begun());
     let (mut window, mut all, mut sent) = (65_535, 65_535 + 196_609, 0);
     while sent < 150_000 {
         let len = FRAME_MAX.min(150_000 - sent).min(window).min(all);
@@ -339,8 +346,6 @@ fn a_violation_ends_its_stream_or_the_connection() {
     let reset = |stream: u32, code: Code| format!("{stream} reset {}", code as u32);
     let open = post(1, &[], &[]);
     let body = |len: usize| frame(Kind::Data, 0, 1, &vec![b'a'; len]);
-    let mut begun = Vec::new();
-    put_head(1, false, &block("POST", "/length", &[]), &mut begun);
     // The connection.
     check(&[frame(Kind::Data, 0, 1, b"a")], &away(0, Code::Protocol));
     check(&[frame(Kind::Data, 0, 0, b"a")], &away(0, Code::Protocol));
@@ -354,8 +359,8 @@ fn a_violation_ends_its_stream_or_the_connection() {
     check(&[frame(Kind::Settings, 0, 0, b"1")], &away(0, Code::FrameSize));
     check(&[frame(Kind::Settings, 0, 0, &[0, 4, 255, 0, 0, 0])], &away(0, Code::FlowControl));
     check(&[frame(Kind::Settings, 0, 0, &[0, 5, 0, 0, 0, 1])], &away(0, Code::Protocol));
-    check(&[frame(Kind::WindowUpdate, 0, 0, &[0; 4])], &away(0, Code::Protocol));
-    check(&[frame(Kind::WindowUpdate, 0, 0, &[127, 255, 255, 255])], &away(0, Code::FlowControl));
+    check(&[widened(0, 0)], &away(0, Code::Protocol));
+    check(&[widened(0, i32::MAX as u32)], &away(0, Code::FlowControl));
     check(&[vec![0, 64, 1, 0, 0, 0, 0, 0, 1]], &away(0, Code::FrameSize));
     check(&[open.clone(), body(1)], &away(1, Code::StreamClosed));
     check(&[get(3, "/"), get(1, "/")], &away(3, Code::StreamClosed));
@@ -368,15 +373,10 @@ fn a_violation_ends_its_stream_or_the_connection() {
     check(&[wrong(&[("content-length", "4")])], &reset(1, Code::Protocol));
     check(&[post(1, &[("content-length", "4")], &[b"abc"])], &reset(1, Code::Protocol));
     check(&[post(1, &[("content-length", "2")], &[b"abc", b""])], &reset(1, Code::Protocol));
-    check(&[begun.clone(), frame(Kind::WindowUpdate, 0, 1, &[0; 4])], &reset(1, Code::Protocol));
-    check(
-        &[begun.clone(), frame(Kind::WindowUpdate, 0, 1, &[127, 255, 255, 255])],
-        &reset(1, Code::FlowControl),
-    );
+    check(&[begun(), widened(1, 0)], &reset(1, Code::Protocol));
+    check(&[begun(), widened(1, i32::MAX as u32)], &reset(1, Code::FlowControl));
     // A peer that has reset a stream sends nothing more on it.
-    let mut dropped = begun.clone();
-    put_reset(1, Code::Cancel, &mut dropped);
-    check(&[dropped, body(1)], &away(1, Code::StreamClosed));
+    check(&[begun(), cancelled(1), body(1)], &away(1, Code::StreamClosed));
     // Frames that cross our reset are ignored.
     check(&[wrong(&[("Big", "a")]), body(9)], &reset(1, Code::Protocol));
     // A head that is too long has a reply.
@@ -414,26 +414,14 @@ fn floods_end_the_connection() {
     };
     check("ping", &|_| frame(Kind::Ping, 0, 0, b"12345678"), 3_000);
     check("settings", &|_| frame(Kind::Settings, 0, 0, b""), 3_000);
-    check("windows", &|_| frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1]), 3_000);
-    let mut begun = Vec::new();
-    put_head(1, false, &block("POST", "/length", &[]), &mut begun);
-    let empty = |at| if at == 0 { begun.clone() } else { frame(Kind::Data, 0, 1, b"") };
+    check("windows", &|_| widened(0, 1), 3_000);
+    let empty = |at| if at == 0 { begun() } else { frame(Kind::Data, 0, 1, b"") };
     check("empty pieces", &empty, 3_000);
-    let padded =
-        |at| if at == 0 { begun.clone() } else { frame(Kind::Data, flag::PADDED, 1, &[0]) };
+    let padded = |at| if at == 0 { begun() } else { frame(Kind::Data, flag::PADDED, 1, &[0]) };
     check("padding alone", &padded, 3_000);
-    let rapid = |at: u32| {
-        let mut out = get(2 * at + 1, "/endless");
-        put_reset(2 * at + 1, Code::Cancel, &mut out);
-        out
-    };
-    check("rapid resets", &rapid, 300);
-    let late = |at: u32| {
-        let mut out = get(2 * at + 1, "/todo/1");
-        put_reset(2 * at + 1, Code::Cancel, &mut out);
-        out
-    };
-    check("resets of what is answered at once", &late, 300);
+    let dropped = |at, path| [get(2 * at + 1, path), cancelled(2 * at + 1)].concat();
+    check("rapid resets", &|at| dropped(at, "/endless"), 300);
+    check("resets of what is answered at once", &|at| dropped(at, "/todo/1"), 300);
     let made = |at: u32| post(2 * at + 1, &[("Big", "a")], &[]);
     check("requests that the server resets", &made, 300);
     let continued = |at: u32| match at {
@@ -445,16 +433,12 @@ fn floods_end_the_connection() {
 
 #[test]
 fn answered_requests_pay_for_those_that_were_left() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
-    let mut wide = Vec::new();
-    put_window_update(0, 1 << 30, &mut wide);
-    line.say(&wide);
+    let service = service();
+    let mut line = line(&service, &());
+    line.say(&widened(0, 1 << 30));
     for at in 0..1_000 {
-        let mut both = get(4 * at + 1, "/todo/1");
-        both.extend(get(4 * at + 3, "/endless"));
-        put_reset(4 * at + 3, Code::Cancel, &mut both);
-        line.say(&both);
+        let dropped = [get(4 * at + 3, "/endless"), cancelled(4 * at + 3)];
+        line.say(&[get(4 * at + 1, "/todo/1"), dropped.concat()].concat());
         assert!(!line.is_closed(), "after {at}");
     }
 }
@@ -510,8 +494,8 @@ fn a_session_has_one_stream_after_another_as_on_a_connection_that_stays() {
 
 #[test]
 fn a_drain_ends_the_connection_after_the_last_reply() {
-    let (service, state) = (service(), Region::<()>::alone(&[]));
-    let mut line = line(&service, &state);
+    let service = service();
+    let mut line = line(&service, &());
     line.say(&get(1, "/three"));
     line.0.quietly(Conn::drain);
     let heard = line.listen();

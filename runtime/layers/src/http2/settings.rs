@@ -13,43 +13,29 @@ pub fn put_ours(out: &mut Vec<u8>) {
     put_window_update(0, CONNECTION_WINDOW - WINDOW, out);
 }
 
-/// The peer's settings that concern us.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerSettings {
-    /// The window of a stream at its start, in bytes.
-    pub window: i64,
-}
-
-impl Default for PeerSettings {
-    fn default() -> PeerSettings {
-        PeerSettings { window: i64::from(WINDOW) }
-    }
-}
-
-impl PeerSettings {
-    /// Takes a SETTINGS frame. Returns by how much the windows of open streams change.
-    ///
-    /// # Errors
-    /// A value that section 6.5.2 forbids.
-    pub fn take(&mut self, frame: &Frame<'_>) -> Result<i64, Code> {
-        let before = self.window;
-        for (setting, value) in frame.settings() {
-            match setting {
-                it if it == Setting::Push as u16 && value > 1 => return Err(Code::Protocol),
-                it if it == Setting::FrameMax as u16 && !(1 << 14..1 << 24).contains(&value) => {
-                    return Err(Code::Protocol);
-                }
-                it if it == Setting::Window as u16 => {
-                    self.window = i64::from(value);
-                    if self.window > WINDOW_MAX {
-                        return Err(Code::FlowControl);
-                    }
-                }
-                _ => {}
+/// Takes a SETTINGS frame of the peer, of which the `window` of a stream at its start concerns us.
+/// Returns by how much the windows of open streams change.
+///
+/// # Errors
+/// A value that section 6.5.2 forbids.
+pub fn take(window: &mut i64, frame: &Frame<'_>) -> Result<i64, Code> {
+    let before = *window;
+    for (setting, value) in frame.settings() {
+        match setting {
+            it if it == Setting::Push as u16 && value > 1 => return Err(Code::Protocol),
+            it if it == Setting::FrameMax as u16 && !(1 << 14..1 << 24).contains(&value) => {
+                return Err(Code::Protocol);
             }
+            it if it == Setting::Window as u16 => {
+                *window = i64::from(value);
+                if *window > WINDOW_MAX {
+                    return Err(Code::FlowControl);
+                }
+            }
+            _ => {}
         }
-        Ok(self.window - before)
     }
+    Ok(*window - before)
 }
 
 /// Widens a window for output.

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use seam::{Buffers, Closed, Conn, Cx, Instant, Out, Peer, Service};
+use seam::{Buffers, Conn, Cx, Instant, Out, Peer, Service};
 use wire::http2::{
     Code, FRAME_MAX, Kind, ReplyPiece, ReplyReader, RequestHead, WINDOW, flag, put_frame, put_head,
     put_reset,
@@ -37,9 +37,9 @@ pub struct H2Stream<S: Service> {
     /// Bytes that the peer may send.
     pub input_window: i64,
     /// Input for the session, in HTTP/1.1, that it has not taken.
-    input: Vec<u8>,
+    pub input: Vec<u8>,
     /// Bytes of DATA in `input`: the window of the peer grows when the session has taken them.
-    owed: usize,
+    pub owed: usize,
     /// The rest of the body, if the head has said its length.
     left: Option<u64>,
     is_chunked: bool,
@@ -82,11 +82,6 @@ impl<S: Service> H2Stream<S> {
     /// Bytes that the stream holds.
     pub fn held(&self) -> usize {
         self.conn.held() + self.input.len()
-    }
-
-    /// Bytes of DATA that nobody has taken.
-    pub fn owed(&self) -> usize {
-        self.owed
     }
 
     /// Takes a piece of the body; `is_last`: there is no more.
@@ -210,22 +205,4 @@ impl<S: Service> H2Stream<S> {
             && !wants.job
             && self.conn.held() == 0
     }
-
-    /// Its session, and the memory of its input.
-    pub fn into_parts(self) -> (Conn<S::Session, S::Job>, Vec<u8>) {
-        (self.conn, self.input)
-    }
-}
-
-/// Ends a session.
-pub fn close<S: Service>(
-    mut conn: Conn<S::Session, S::Job>,
-    inner: &S,
-    cx: &Cx<'_, S::State>,
-    why: Closed,
-) {
-    if !conn.wants().close {
-        conn.abort(why);
-    }
-    conn.close(inner, cx);
 }

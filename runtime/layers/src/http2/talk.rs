@@ -9,9 +9,10 @@ use wire::http2::{
     put_head, put_reset, put_status, put_window_update,
 };
 
-use super::settings::{self, PeerSettings, widen};
-use super::stream::{H2Stream, Io, close};
+use super::settings::{self, widen};
+use super::stream::{H2Stream, Io};
 use super::{CONNECTION_WINDOW, HEAD_MAX, IDLE, STREAMS_MAX, WINDOW_PATIENCE};
+use crate::close;
 
 /// Streams that were ended by us, on which frames may still come.
 const ENDED_MAX: usize = 2 * STREAMS_MAX;
@@ -51,7 +52,8 @@ type Taken = Result<(), (Code, &'static str)>;
 pub struct Talk<S: Service> {
     peer: Peer,
     heads: HeadReader,
-    settings: PeerSettings,
+    /// The window of a stream at its start, in bytes.
+    stream_window: i64,
     /// The open streams that were not answered at once, by number.
     streams: Vec<H2Stream<S>>,
     /// The session of a stream that was answered; it takes the next one.
@@ -88,7 +90,7 @@ impl<S: Service> Talk<S> {
         Talk {
             peer,
             heads: HeadReader::default(),
-            settings: PeerSettings::default(),
+            stream_window: i64::from(WINDOW),
             streams: Vec::new(),
             spare: None,
             turn: 0,
@@ -153,7 +155,7 @@ impl<S: Service> Talk<S> {
             close(conn, io.inner, io.cx, Closed::Idle);
         }
         let conn = self.spare.take().unwrap_or_else(|| io.open(self.peer));
-        let mut stream = H2Stream::new(id, conn, self.settings.window, head, has_body);
+        let mut stream = H2Stream::new(id, conn, self.stream_window, head, has_body);
         self.feed_one(&mut stream, io);
         for _ in 0..AT_ONCE {
             let did = !io.out.is_full() && !stream.is_over && self.send(&mut stream, io);
@@ -182,12 +184,12 @@ impl<S: Service> Talk<S> {
             put_reset(stream.id, Code::None, io.out.bytes());
             self.forget(stream.id);
         }
-        self.owed += stream.owed();
+        self.owed += stream.owed;
         self.spoiled = self.spoiled.saturating_sub(u32::from(!stream.is_reset));
         self.idle_until = io.cx.now + IDLE;
         let is_kept = stream.is_reusable() && self.spare.is_none() && self.leaves_at.is_none();
-        let (mut conn, text) = stream.into_parts();
-        self.heads.reuse(text);
+        let H2Stream { mut conn, input, .. } = stream;
+        self.heads.reuse(input);
         if !is_kept {
             return close(conn, io.inner, io.cx, Closed::Service);
         }
@@ -411,7 +413,8 @@ impl<S: Service> Talk<S> {
         if is_ack {
             return Ok(());
         }
-        let change = self.settings.take(frame).map_err(|code| (code, "expected another value"))?;
+        let change = settings::take(&mut self.stream_window, frame);
+        let change = change.map_err(|code| (code, "expected another value"))?;
         for stream in &mut self.streams {
             let why = "expected windows below 2^31";
             widen(&mut stream.window, change).map_err(|code| (code, why))?;
@@ -448,7 +451,7 @@ impl<S: Service> Talk<S> {
         let place = self.streams.iter().position(|it| it.id == frame.stream);
         if let Some(place) = place {
             let stream = self.streams.remove(place);
-            self.owed += stream.owed();
+            self.owed += stream.owed;
             close(stream.conn, io.inner, io.cx, Closed::Reset);
             self.spoil()?;
         } else if !self.ended.contains(&frame.stream) {
