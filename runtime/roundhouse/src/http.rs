@@ -75,7 +75,7 @@ pub fn http_offload<T: Share>(
 type Now<T> = Box<dyn Fn(&Cx<'_, T>, HttpRequest<'_>, &mut HttpResponse) + Send + Sync>;
 type Slow<T> = Box<dyn Fn(&T, HttpRequest<'_>, &mut HttpResponse) + Send + Sync>;
 
-enum Answer<T> {
+pub(crate) enum Answer<T> {
     Now(Now<T>),
     Slow(Slow<T>),
     Routes(Box<Routes<T>>),
@@ -162,7 +162,7 @@ struct Batch<'a> {
 }
 
 impl<T: Share> Http<T> {
-    fn new(answer: Answer<T>, keeps_state: bool) -> Http<T> {
+    pub(crate) fn new(answer: Answer<T>, keeps_state: bool) -> Http<T> {
         Http {
             answer,
             keeps_state,
@@ -170,12 +170,6 @@ impl<T: Share> Http<T> {
             patience: Duration::from_secs(30),
             dated: true,
         }
-    }
-
-    /// A service that answers by route.
-    pub(crate) fn of_routes(routes: Routes<T>) -> Http<T> {
-        let keeps_state = routes.keeps_state();
-        Http::new(Answer::Routes(Box::new(routes)), keeps_state)
     }
 
     /// The values that the service's closures have captured never change, so that each worker
@@ -313,12 +307,13 @@ impl<T: Share> Http<T> {
                         let (head, upload) = ((head, bytes), (upload, room));
                         return self.begin_upload(cx, session, head, upload, (response, out));
                     }
-                    Routed::Socket(socket) if response.switches() => {
+                    Routed::Socket(socket) if response.status == Status::SWITCHING => {
                         self.put_head(cx, session, (response, Some("\r\n")), mode, out);
                         let talk = Talk::open(socket, self.body_max, cx, out);
                         session.socket = Some(Box::new(talk));
                         return Ok(Next::Socket(used));
                     }
+                    // A layer has answered in place of a WebSocket.
                     Routed::Socket(_) => {}
                 }
             }
@@ -449,9 +444,7 @@ impl<T: Share> Service for Http<T> {
         // A head and what comes with it in one receive; bodies are taken as they come.
         let input_max = 2 * head::Limits::default().head_max;
         let input_max = match &self.answer {
-            Answer::Routes(routes) if routes.has_sockets() => {
-                input_max.max(self.body_max + HEAD_MAX)
-            }
+            Answer::Routes(routes) if routes.has_sockets => input_max.max(self.body_max + HEAD_MAX),
             _ => input_max,
         };
         Limits { input_max, ..Limits::default() }

@@ -15,7 +15,7 @@ use seam::{Cx, Share};
 use wire::websocket::WebSocketOptions;
 
 use crate::call::{Call, Parts};
-use crate::http::{Http, HttpRequest, HttpResponse};
+use crate::http::{Answer, Http, HttpRequest, HttpResponse};
 use crate::messages::ReplyBuffer;
 use crate::reply::{HttpError, IntoReply};
 use crate::socket::Socket;
@@ -88,8 +88,8 @@ pub struct Routes<T> {
     /// The pages that may open WebSockets.
     origins: WebSocketOptions,
     keeps_state: bool,
-    takes_uploads: bool,
-    has_sockets: bool,
+    pub(crate) takes_uploads: bool,
+    pub(crate) has_sockets: bool,
 }
 
 /// A service without routes yet.
@@ -315,7 +315,8 @@ impl<T: Share> Routes<T> {
 
     /// The service.
     pub fn service(self) -> Http<T> {
-        Http::of_routes(self)
+        let keeps_state = self.keeps_state;
+        Http::new(Answer::Routes(Box::new(self)), keeps_state)
     }
 
     fn add(
@@ -343,18 +344,6 @@ impl<T: Share> Routes<T> {
         assert!(is_new, "expected one function for {method} {path}, found a second");
         methods.push((method, endpoint));
         self
-    }
-
-    pub(crate) fn keeps_state(&self) -> bool {
-        self.keeps_state
-    }
-
-    pub(crate) fn takes_uploads(&self) -> bool {
-        self.takes_uploads
-    }
-
-    pub(crate) fn has_sockets(&self) -> bool {
-        self.has_sockets
     }
 
     /// The longest body of a request whose route takes it piece by piece.
@@ -400,7 +389,7 @@ impl<T: Share> Routes<T> {
             }
             Err(error) => {
                 error.put(call, response);
-                if response.status_code() == 426 {
+                if response.status.0 == 426 {
                     response.field("Upgrade", "websocket").field("Sec-WebSocket-Version", "13");
                 }
                 None

@@ -93,24 +93,18 @@ pub struct Server<S: Service> {
 impl<S: Service + Send + 'static> Server<S> {
     /// A server of `service` on `epoll`, at a free port of this machine.
     pub fn new(service: S) -> Server<S> {
-        let address = Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let engine = "epoll".to_owned();
-        let (service, websocket) = (Arc::new(service), None);
-        let certificate = CertificateArgs::default();
-        let (seed, drain, state_file) = (Vec::new(), None, None);
-        let on_ready = |_| {};
         Server {
-            service,
-            websocket,
+            service: Arc::new(service),
+            websocket: None,
             http2: false,
-            certificate,
+            certificate: CertificateArgs::default(),
             pushes: false,
-            engine,
-            address,
-            on_ready,
-            seed,
-            drain,
-            state_file,
+            engine: "epoll".to_owned(),
+            address: Ok(SocketAddr::from(([127, 0, 0, 1], 0))),
+            on_ready: |_| {},
+            seed: Vec::new(),
+            drain: None,
+            state_file: None,
         }
     }
 

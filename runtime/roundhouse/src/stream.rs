@@ -35,7 +35,8 @@ pub(crate) struct Stream<T> {
     /// When to ask for the next piece.
     wake: Instant,
     is_chunked: bool,
-    keep_alive: bool,
+    /// The connection serves another request after the body.
+    pub(crate) keep_alive: bool,
     /// A later request has come.
     pub(crate) holds_input: bool,
 }
@@ -54,11 +55,6 @@ impl<T> Stream<T> {
             (true, false) => "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
             (false, _) => "Connection: close\r\n\r\n",
         })
-    }
-
-    /// Whether the connection serves another request after the body.
-    pub(crate) fn keeps_alive(&self) -> bool {
-        self.keep_alive
     }
 
     /// Appends pieces while there is room and one is due. Returns the moment of the next, or `None`

@@ -71,9 +71,19 @@ impl Rest {
         }
     }
 
-    /// Whether nothing more will come.
-    pub(crate) fn is_none(&self) -> bool {
-        matches!(self, Rest::Bytes(0))
+    /// The next piece of the body in `input`, how many bytes it used, and whether it is the last.
+    pub(crate) fn next<'a>(&mut self, input: &'a [u8]) -> Result<(&'a [u8], usize, bool), Bad> {
+        match self {
+            Rest::Bytes(left) => {
+                let len = (input.len() as u64).min(*left) as usize;
+                *left -= len as u64;
+                Ok((&input[..len], len, *left == 0))
+            }
+            Rest::Chunks(chunks) => {
+                let piece = chunks.next(input)?;
+                Ok((piece.data, piece.used, piece.end))
+            }
+        }
     }
 }
 
@@ -106,17 +116,7 @@ pub(crate) enum Taken {
 impl<T> Arriving<T> {
     /// Takes a piece of the body from `input`, and returns how many bytes it used.
     pub(crate) fn take(&mut self, cx: &Cx<'_, T>, input: &[u8]) -> Result<(usize, Taken), Bad> {
-        let (data, used, is_whole) = match &mut self.rest {
-            Rest::Bytes(left) => {
-                let len = (input.len() as u64).min(*left) as usize;
-                *left -= len as u64;
-                (&input[..len], len, *left == 0)
-            }
-            Rest::Chunks(chunks) => {
-                let piece = chunks.next(input)?;
-                (piece.data, piece.used, piece.end)
-            }
-        };
+        let (data, used, is_whole) = self.rest.next(input)?;
         let Some(room) = self.room.checked_sub(data.len() as u64) else {
             return Ok((used, Taken::TooLong));
         };

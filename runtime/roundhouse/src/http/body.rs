@@ -20,25 +20,16 @@ pub(super) struct Pending {
 impl Pending {
     /// Takes bytes of the body; returns how many, and whether it is whole.
     pub fn take(&mut self, input: &[u8], body_max: usize) -> Result<(usize, bool), Refusal> {
-        let chunks = match &mut self.rest {
-            Rest::Bytes(left) => {
-                let len = (input.len() as u64).min(*left) as usize;
-                self.body.extend_from_slice(&input[..len]);
-                *left -= len as u64;
-                return Ok((len, *left == 0));
-            }
-            Rest::Chunks(chunks) => chunks,
-        };
         let mut used = 0;
         loop {
-            let piece = chunks.next(&input[used..]).map_err(refusal)?;
-            used += piece.used;
-            self.body.extend_from_slice(piece.data);
+            let (data, len, is_whole) = self.rest.next(&input[used..]).map_err(refusal)?;
+            used += len;
+            self.body.extend_from_slice(data);
             if self.body.len() > body_max {
                 return Err(too_long());
             }
-            if piece.end || piece.used == 0 {
-                return Ok((used, piece.end));
+            if is_whole || len == 0 {
+                return Ok((used, is_whole));
             }
         }
     }
@@ -48,7 +39,7 @@ impl<T: Share> Http<T> {
     /// The longest body of a request whose route takes it piece by piece.
     pub(super) fn upload_room(&self, head: &Head<'_>) -> Option<u64> {
         let Answer::Routes(routes) = &self.answer else { return None };
-        let room = (routes.takes_uploads() && head.body != Body::Length(0))
+        let room = (routes.takes_uploads && head.body != Body::Length(0))
             .then(|| with_request(head, b"", |request| routes.upload_room(&request)));
         room?.ok()?
     }
@@ -66,14 +57,9 @@ impl<T: Share> Http<T> {
         let (rest, wake) = (Rest::of(head.body), cx.now);
         let head_bytes = bytes.to_vec();
         let arriving = Arriving { head: head_bytes, upload, fields, rest, room, fresh: 0, wake };
-        if arriving.rest.is_none() {
-            return self.end_upload(
-                cx,
-                session,
-                (arriving, Ok(()), true),
-                head.len,
-                (response, out),
-            );
+        if matches!(arriving.rest, Rest::Bytes(0)) {
+            let ended = (arriving, Ok(()), true);
+            return self.end_upload(cx, session, ended, head.len, (response, out));
         }
         if head.expects {
             out.bytes().extend_from_slice(CONTINUE);
@@ -96,13 +82,8 @@ impl<T: Share> Http<T> {
         match taken {
             Taken::TooLong => return Err(too_long()),
             Taken::End(taken, is_whole) => {
-                return self.end_upload(
-                    cx,
-                    session,
-                    (*arriving, taken, is_whole),
-                    used,
-                    (response, out),
-                );
+                let ended = (*arriving, taken, is_whole);
+                return self.end_upload(cx, session, ended, used, (response, out));
             }
             Taken::Piece => {}
         }
@@ -151,7 +132,7 @@ impl<T: Share> Http<T> {
             Some(wake) if stream.holds_input => Step::pause(used).wake_at(wake),
             Some(wake) => Step::read(used).wake_at(wake),
             None => {
-                let keep_alive = stream.keeps_alive() && !session.is_last;
+                let keep_alive = stream.keep_alive && !session.is_last;
                 (session.stream, session.until) = (None, cx.now + self.patience);
                 match keep_alive {
                     true => Step::read(used).wake_at(session.until),

@@ -52,7 +52,7 @@ pub(super) fn with_request<R>(
 /// The answer to a request: 200 with an empty body until something else is said.
 #[derive(Debug)]
 pub struct HttpResponse {
-    pub(super) status: Status,
+    pub(crate) status: Status,
     /// The lines of the fields.
     pub(super) fields: Vec<u8>,
     /// The media type; empty without one.
@@ -83,15 +83,6 @@ impl HttpResponse {
         {
             self.fields.extend_from_slice(text.as_bytes());
         }
-    }
-
-    /// Whether no layer has answered in place of a WebSocket.
-    pub(crate) fn switches(&self) -> bool {
-        self.status == Status::SWITCHING
-    }
-
-    pub(crate) fn status_code(&self) -> u16 {
-        self.status.0
     }
 
     /// Sets the status; one that is not from 200 to 599 becomes 500.
