@@ -1,12 +1,4 @@
 //! The administration of a server: where it listens, and what it answers.
-//!
-//! | file | what |
-//! |---|---|
-//! | `place.rs` | `--admin`: a socket in the file system, an address, or none |
-//! | `handler.rs` | HTTP/1.1 on it: `/status`, `/status.json`, `/metrics`, and the commands |
-//! | `metrics.rs` | a sample as Prometheus reads it |
-//! | `processes.rs` | the cost of a sample's processes, from `/proc` |
-//! | `page.html` | a page that draws `/status.json` once a second |
 
 mod handler;
 #[cfg(feature = "metrics")]

@@ -123,13 +123,9 @@ fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
 fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
     match key {
         b'd' | b'D' => info!("{}", dismiss()),
-        b'q' | b'Q' => stop(),
+        // By TERM, so that there is only one way to stop.
+        b'q' | b'Q' => drop(process::kill(process::this(), Signal::TERM)),
         b'\n' | b'\r' => {}
         _ => info!("{KEYS}"),
     }
-}
-
-/// Stops the server by TERM, so that there is only one way to stop.
-fn stop() {
-    let _ = process::kill(process::this(), Signal::TERM);
 }

@@ -257,7 +257,9 @@ fn each_worker(tables: &mut Exposition, status: &ServerStatus) {
         return;
     }
     let rows = |value: &dyn Fn(&engines::status::Worker) -> u64| -> Vec<(Labels, f64)> {
-        let row = |worker| (one("worker", &slot(worker)), value(worker) as f64);
+        let row = |worker: &engines::status::Worker| {
+            (one("worker", &worker.slot.to_string()), value(worker) as f64)
+        };
         workers.iter().map(row).collect()
     };
     let help = "Turns of the worker's loop";
@@ -266,10 +268,6 @@ fn each_worker(tables: &mut Exposition, status: &ServerStatus) {
     tables.counters("worker_requests", help, rows(&|worker| worker.answered));
     let help = "Connections that the worker has";
     tables.gauges("worker_connections_open", help, rows(&|worker| worker.open));
-}
-
-fn slot(worker: &engines::status::Worker) -> String {
-    worker.slot.to_string()
 }
 
 fn rest(tables: &mut Exposition, status: &ServerStatus, processes: Processes) {
