@@ -6,8 +6,9 @@ use load::run::{Window, Workload};
 use load::script::HttpOptions;
 use load::{FaultKind, Plan, Report};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::thread;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
@@ -16,18 +17,14 @@ const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /// A server that answers one request of each connection and closes it; the probe is the first
 /// connection, and `most` connections later it closes all without an answer.
 fn open(reply: &'static str, most: usize) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for (number, mut peer) in listener.incoming().map_while(Result::ok).enumerate() {
-            let mut bytes = [0; 4096];
-            // The probe sends nothing, and clients may leave.
-            if number <= most && peer.read(&mut bytes).is_ok_and(|count| count > 0) {
-                let _ = peer.write_all(reply.as_bytes());
-            }
+    let connections = Arc::new(AtomicUsize::new(0));
+    testkit::listen(move |mut peer| {
+        let number = connections.fetch_add(1, Ordering::Relaxed);
+        // The probe sends nothing, and clients may leave.
+        if number <= most && peer.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+            let _ = peer.write_all(reply.as_bytes());
         }
-    });
-    address
+    })
 }
 
 fn run(address: SocketAddr, change: impl FnOnce(&mut Plan, &mut HttpOptions)) -> Report {

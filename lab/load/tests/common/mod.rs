@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -50,6 +50,8 @@ pub struct Market {
 
 struct State {
     behaviour: ServerBehaviour,
+    /// Held while a connection is accepted, or served to its end.
+    turn: Mutex<()>,
     book: Mutex<BTreeMap<u32, u64>>,
     orders: AtomicU64,
     requests: AtomicU64,
@@ -58,17 +60,20 @@ struct State {
 impl Market {
     /// Opens a market of ten stocks with a million pieces each.
     pub fn open(behaviour: ServerBehaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
-        let book = (1..=10).map(|id| (id, 1_000_000)).collect();
         let state = Arc::new(State {
             behaviour,
-            book: Mutex::new(book),
-            orders: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
+            turn: Mutex::default(),
+            book: Mutex::new((1..=10).map(|id| (id, 1_000_000)).collect()),
+            orders: AtomicU64::default(),
+            requests: AtomicU64::default(),
         });
         let shared = Arc::clone(&state);
-        thread::spawn(move || serve(&listener, &shared));
+        let address = testkit::listen(move |socket| {
+            let turn = shared.turn.lock().expect("no thread panics with it");
+            thread::sleep(behaviour.slow_accept);
+            let _turn = behaviour.iterative.then_some(turn);
+            talk(socket, &shared);
+        });
         Self { address, state }
     }
 
@@ -78,21 +83,8 @@ impl Market {
     }
 }
 
-fn serve(listener: &TcpListener, state: &Arc<State>) {
-    loop {
-        thread::sleep(state.behaviour.slow_accept);
-        let Ok((socket, _)) = listener.accept() else { return };
-        socket.set_nodelay(true).expect("a fresh socket");
-        if state.behaviour.iterative {
-            talk(socket, state);
-        } else {
-            let state = Arc::clone(state);
-            thread::spawn(move || talk(socket, &state));
-        }
-    }
-}
-
 fn talk(socket: TcpStream, state: &State) {
+    socket.set_nodelay(true).expect("a fresh socket");
     let mut requests = BufReader::new(socket.try_clone().expect("a descriptor"));
     let mut replies = socket;
     let mut line = String::new();
@@ -105,11 +97,8 @@ fn talk(socket: TcpStream, state: &State) {
         state.requests.fetch_add(1, Ordering::Relaxed);
         match state.answer(line.trim_end()) {
             Ok((text, shape)) => {
-                state
-                    .behaviour
-                    .framing
-                    .encode(text.as_bytes(), shape, &mut batch)
-                    .expect("it fits");
+                let framing = state.behaviour.framing;
+                framing.encode(text.as_bytes(), shape, &mut batch).expect("it fits");
             }
             Err(Misdeed::ResetEach) => {
                 sys::socket::set_linger_reset(&replies).expect("an open socket");
@@ -146,18 +135,15 @@ impl State {
             return Err(what);
         }
         let left = book.get_mut(&id).expect("one of ten stocks");
-        let text = match command {
-            "buy" if *left < amount => "Not enough left stocks\n".to_owned(),
+        let text = match (command, what) {
+            (_, Some(Misdeed::Lie)) => format!("[{command}] succes\n"),
+            ("buy", _) if *left < amount => "Not enough left stocks\n".to_owned(),
+            (_, Some(Misdeed::Forget)) => format!("[{command}] success\n"),
             _ => {
-                if what != Some(Misdeed::Forget) {
-                    *left = if command == "buy" { *left - amount } else { *left + amount };
-                }
+                *left = if command == "buy" { *left - amount } else { *left + amount };
                 format!("[{command}] success\n")
             }
         };
-        Ok(match what {
-            Some(Misdeed::Lie) => (format!("[{command}] succes\n"), Shape::Line),
-            _ => (text, Shape::Line),
-        })
+        Ok((text, Shape::Line))
     }
 }

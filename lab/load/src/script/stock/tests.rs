@@ -15,10 +15,33 @@ fn options(framing: Framing, mix: (u32, u32, u32)) -> StockOptions {
     StockOptions { mix, ids: Vec::new(), amount_max: 10, framing, is_lenient: false, seed: 1 }
 }
 
-fn stock(framing: Framing, mix: (u32, u32, u32)) -> Stock {
-    let mut stock = Stock::new(options(framing, mix), ROWS, 2).expect("two rows");
-    stock.open(0);
-    stock
+/// A client with an open connection, and the faults that it has found.
+struct Client(Stock, Faults);
+
+impl Client {
+    fn new(framing: Framing, mix: (u32, u32, u32)) -> Self {
+        Self::of(options(framing, mix), ROWS, 2)
+    }
+
+    fn of(options: StockOptions, rows: &[u8], connections: usize) -> Self {
+        let mut stock = Stock::new(options, rows, connections).expect("two rows");
+        stock.open(0);
+        Self(stock, Faults::default())
+    }
+
+    fn asks(&mut self, at: usize, count: u32) -> String {
+        let mut out = Vec::new();
+        self.0.ask(at, count, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    fn hears(&mut self, at: usize, bytes: &[u8]) -> Replies {
+        self.0.receive(at, bytes, &mut ReplyLog::new(&mut self.1, None))
+    }
+
+    fn verdict(&self, left: &[u64; 2], others: &[Vec<u64>]) -> Check {
+        self.0.verdict(&framed(Framing::Line, rows(left).as_bytes(), Shape::Block), others)
+    }
 }
 
 fn framed(framing: Framing, text: &[u8], shape: Shape) -> Vec<u8> {
@@ -34,25 +57,29 @@ fn talk(
     step: usize,
     mut answer: impl FnMut(&str, &mut [u64; 2]) -> String,
 ) -> (Check, Faults, u32) {
-    let mut stock = stock(framing, (20, 40, 40));
-    let (mut requests, mut wire, mut left) = (Vec::new(), Vec::new(), [1000, 1000]);
-    stock.ask(0, 20, &mut requests);
-    let requests = String::from_utf8(requests).expect("ASCII");
-    for request in requests.lines() {
-        let shape = if request == "show" { Shape::Block } else { Shape::Line };
-        wire.extend(framed(framing, answer(request, &mut left).as_bytes(), shape));
-    }
-    let (mut faults, mut done, mut held) = (Faults::default(), 0, Vec::new());
+    let (mut client, mut left) = (Client::new(framing, (20, 40, 40)), [1000, 1000]);
+    let wire = answers(framing, &client.asks(0, 20), |request| answer(request, &mut left));
+    let (mut done, mut held) = (0, Vec::new());
     for piece in wire.chunks(step) {
         held.extend_from_slice(piece);
-        let replies = stock.receive(0, &held, &mut ReplyLog::new(&mut faults, None));
+        let replies = client.hears(0, &held);
         held.drain(..replies.used);
         done += replies.done;
     }
+    let Client(mut stock, faults) = client;
     stock.close(0);
     let after = framed(framing, rows(&left).as_bytes(), Shape::Block);
     assert!(stock.audit_is_whole(&after));
     (stock.verdict(&after, &[]), faults, done)
+}
+
+/// The answers to these requests, one after the other.
+fn answers(framing: Framing, asked: &str, mut answer: impl FnMut(&str) -> String) -> Vec<u8> {
+    let one = |request: &str| {
+        let shape = if request == "show" { Shape::Block } else { Shape::Line };
+        framed(framing, answer(request).as_bytes(), shape)
+    };
+    asked.lines().flat_map(one).collect()
 }
 
 fn rows(left: &[u64; 2]) -> String {
@@ -124,24 +151,17 @@ fn lenient_reading_takes_what_a_person_takes() {
     for is_lenient in [true, false] {
         let rows = if is_lenient { sloppy[0].as_bytes() } else { ROWS };
         let options = StockOptions { is_lenient, ..options.clone() };
-        let mut stock = Stock::new(options, rows, 1).expect("two rows");
-        let (mut faults, mut out) = (Faults::default(), Vec::new());
-        stock.open(0);
-        for (mix, reply) in [(0, sloppy[0]), (1, sloppy[1]), (2, sloppy[2])] {
+        let mut client = Client::of(options, rows, 1);
+        for (mix, reply) in sloppy.iter().enumerate() {
             let weight = |it| u32::from(mix == it);
-            stock.options.mix = Mix { show: weight(0), buy: weight(1), sell: weight(2) };
-            stock.ask(0, 1, &mut out);
-            let wire = framed_as_is(reply);
-            let replies = stock.receive(0, &wire, &mut ReplyLog::new(&mut faults, None));
+            client.0.options.mix = Mix { show: weight(0), buy: weight(1), sell: weight(2) };
+            client.asks(0, 1);
+            let mut wire = reply.as_bytes().to_vec();
+            wire.resize(256, 0);
+            let replies = client.hears(0, &wire);
             assert_eq!((replies.done, replies.wrong), (1, u32::from(!is_lenient)), "{reply}");
         }
     }
-}
-
-fn framed_as_is(text: &str) -> Vec<u8> {
-    let mut wire = text.as_bytes().to_vec();
-    wire.resize(256, 0);
-    wire
 }
 
 #[test]
@@ -174,29 +194,16 @@ fn a_reply_too_many_is_found() {
 
 #[test]
 fn a_lost_connection_leaves_bounds() {
-    let mut stock = stock(Framing::Line, (0, 1, 0));
-    let mut out = Vec::new();
-    stock.ask(0, 3, &mut out);
-    let amounts: Vec<(usize, u64)> = String::from_utf8(out)
-        .expect("ASCII")
-        .lines()
-        .map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let id = words.next().expect("an id");
-            (usize::from(id == "5"), words.next().and_then(|n| n.parse().ok()).expect("a number"))
-        })
-        .collect();
-    stock.close(0);
-    stock.open(0);
+    let mut client = Client::new(Framing::Line, (0, 1, 0));
+    let asked = client.asks(0, 3);
+    client.0.close(0);
+    client.0.open(0);
     let mut left = [1000, 1000];
-    let verdict = |left: &[u64; 2]| {
-        stock.verdict(&framed(Framing::Line, rows(left).as_bytes(), Shape::Block), &[])
-    };
-    assert!(verdict(&left).ok);
-    amounts.iter().for_each(|&(place, amount)| left[place] -= amount);
-    assert!(verdict(&left).ok, "{:?}", verdict(&left));
+    assert!(client.verdict(&left, &[]).ok);
+    asked.lines().for_each(|request| drop(honest(request, &mut left)));
+    assert!(client.verdict(&left, &[]).ok, "{:?}", client.verdict(&left, &[]));
     left[0] -= 1;
-    assert!(!verdict(&left).ok);
+    assert!(!client.verdict(&left, &[]).ok);
 }
 
 #[test]
@@ -204,10 +211,7 @@ fn requests_follow_the_seed_and_the_mix() {
     let ask = |seed, at| {
         let mut options = options(Framing::Line, (5, 50, 45));
         options.seed = seed;
-        let mut stock = Stock::new(options, ROWS, 2).expect("two rows");
-        let mut out = Vec::new();
-        stock.ask(at, 10_000, &mut out);
-        String::from_utf8(out).expect("ASCII")
+        Client::of(options, ROWS, 2).asks(at, 10_000)
     };
     let text = ask(7, 0);
     assert_eq!(text, ask(7, 0));
@@ -228,32 +232,26 @@ fn requests_follow_the_seed_and_the_mix() {
 fn ids_are_the_markets_own() {
     let mut options = options(Framing::Line, (0, 1, 0));
     options.ids = vec!["5".to_owned()];
-    let mut stock = Stock::new(options.clone(), ROWS, 1).expect("5 is there");
-    let mut out = Vec::new();
-    stock.ask(0, 50, &mut out);
-    assert!(out.split_inclusive(|&byte| byte == b'\n').all(|line| line.starts_with(b"buy 5 ")));
+    let asked = Client::of(options.clone(), ROWS, 1).asks(0, 50);
+    assert!(asked.lines().all(|line| line.starts_with("buy 5 ")), "{asked}");
     options.ids = vec!["6".to_owned()];
     assert!(Stock::new(options, ROWS, 1).is_err());
 }
 
 /// One connection sends `buy` orders; `answer` decides each from the pieces left and the amount.
 fn oracle(answer: impl Fn(u64, u64) -> bool) -> (u64, Check) {
-    let mut stock = Stock::new(options(Framing::Line, (0, 1, 0)), ROWS, 1).expect("two rows");
-    stock.open(0);
-    let (mut faults, mut left) = (Faults::default(), [1000, 1000]);
+    let mut client = Client::of(options(Framing::Line, (0, 1, 0)), ROWS, 1);
+    let mut left = [1000, 1000];
     for _ in 0..1000 {
-        let mut out = Vec::new();
-        stock.ask(0, 1, &mut out);
-        let request = String::from_utf8(out).expect("ASCII");
+        let request = client.asks(0, 1);
         let words: Vec<&str> = request.trim().split(' ').collect();
         let (place, amount) = (usize::from(words[1] == "5"), words[2].parse().expect("digits"));
         let success = answer(left[place], amount);
         let answer = if success { "[buy] success\n" } else { "Not enough left stocks\n" };
         left[place] = if success { left[place].saturating_sub(amount) } else { left[place] };
-        stock.receive(0, answer.as_bytes(), &mut ReplyLog::new(&mut faults, None));
+        client.hears(0, answer.as_bytes());
     }
-    let check = stock.verdict(&framed(Framing::Line, rows(&left).as_bytes(), Shape::Block), &[]);
-    (faults.of(FaultKind::WrongReply), check)
+    (client.1.of(FaultKind::WrongReply), client.verdict(&left, &[]))
 }
 
 #[test]
@@ -268,49 +266,37 @@ fn with_one_connection_the_seed_says_every_reply() {
 
 #[test]
 fn a_refusal_must_be_possible_even_in_a_crowd() {
-    let mut stock = stock(Framing::Line, (0, 1, 0));
-    let (mut faults, mut out) = (Faults::default(), Vec::new());
-    stock.ask(0, 1, &mut out);
-    let replies =
-        stock.receive(0, b"Not enough left stocks\n", &mut ReplyLog::new(&mut faults, None));
-    assert_eq!((replies.done, replies.wrong), (1, 1), "{faults:?}");
-    assert!(faults.list[0].example.contains("it was refused"), "{faults:?}");
+    let mut client = Client::new(Framing::Line, (0, 1, 0));
+    client.asks(0, 1);
+    let replies = client.hears(0, b"Not enough left stocks\n");
+    assert_eq!((replies.done, replies.wrong), (1, 1), "{:?}", client.1);
+    assert!(client.1.list[0].example.contains("it was refused"), "{:?}", client.1);
 }
 
 #[test]
 fn several_threads_have_one_verdict() {
     let script = |at: usize| {
-        let mut script = stock(Framing::Line, (0, 1, 0));
-        script.share();
-        let (mut faults, mut out) = (Faults::default(), Vec::new());
-        script.ask(at, 1, &mut out);
-        script.receive(at, b"[buy] success\n", &mut ReplyLog::new(&mut faults, None));
-        (script, String::from_utf8(out).expect("ASCII"))
+        let mut client = Client::new(Framing::Line, (0, 1, 0));
+        client.0.share();
+        let asked = client.asks(at, 1);
+        client.hears(at, b"[buy] success\n");
+        (client, asked)
     };
     let ((one, first), (two, second)) = (script(0), script(1));
     let mut left = [1000, 1000];
     for request in [first, second] {
         honest(request.trim(), &mut left);
     }
-    let rows = framed(Framing::Line, rows(&left).as_bytes(), Shape::Block);
-    assert!(!one.verdict(&rows, &[]).ok);
-    assert!(one.verdict(&rows, &[two.totals()]).ok);
+    assert!(!one.verdict(&left, &[]).ok);
+    assert!(one.verdict(&left, &[two.0.totals()]).ok);
 }
 
 #[test]
 fn kinds_are_told_apart_where_wanted() {
-    let mut stock = stock(Framing::Line, (1, 1, 1));
-    let (mut faults, mut notes, mut out) = (Faults::default(), Notes::default(), Vec::new());
-    stock.ask(0, 30, &mut out);
-    let mut left = [1000, 1000];
-    let requests = String::from_utf8(out).expect("ASCII");
-    let wire: Vec<u8> = requests
-        .lines()
-        .flat_map(|request| {
-            let shape = if request == "show" { Shape::Block } else { Shape::Line };
-            framed(Framing::Line, honest(request, &mut left).as_bytes(), shape)
-        })
-        .collect();
+    let (mut client, mut notes) = (Client::new(Framing::Line, (1, 1, 1)), Notes::default());
+    let (requests, mut left) = (client.asks(0, 30), [1000, 1000]);
+    let wire = answers(Framing::Line, &requests, |request| honest(request, &mut left));
+    let Client(mut stock, mut faults) = client;
     stock.receive(0, &wire, &mut ReplyLog::new(&mut faults, Some(&mut notes)));
     let kinds = stock.kinds();
     let found: Vec<&str> = notes.list.iter().map(|note| &*kinds[usize::from(note.kind)]).collect();

@@ -118,7 +118,7 @@ fn a_step_sends_what_earlier_replies_said() {
 
 #[test]
 fn a_broken_expectation_names_its_step() {
-    /// The error of a reply to the first step, and whether the iteration ends.
+    /// What is expected of a reply to the first step, and whether the iteration ends.
     fn check(step: &str, fields: &str, body: &str, want: &str, ends: bool) {
         let text = format!(
             "[[flow]]\nname='f'\n[[flow.step]]\nname='one'\npath='/'\n{step}\n[[flow.step]]\n\
@@ -126,41 +126,29 @@ fn a_broken_expectation_names_its_step() {
         );
         let mut talk = Talk::new(&text);
         talk.step(fields, body);
-        assert!(talk.error().starts_with(want) && !talk.error().is_empty(), "{step}: {:?}", talk.1);
+        let want = format!("one: expected {want}");
+        assert!(talk.error().starts_with(&want), "{step}: {:?}", talk.1);
         assert_eq!(talk.0.is_through(0), ends, "{step}");
     }
-    let ok = "200 OK\r\n";
-    check("", "401 No\r\n", "", "one: expected status 200 to 399, found 401", false);
-    check("expect.status = 201", ok, "", "one: expected status 201, found 200", false);
-    check("expect.status = [404, '5xx']", ok, "", "one: expected status 404 or 5xx", false);
-    check(
-        "expect.contains = 'tea'",
-        ok,
-        "te",
-        "one: expected `tea` in the body, found `te`",
-        false,
-    );
+    let (ok, no) = ("200 OK\r\n", "401 No\r\n");
+    check("", no, "", "status 200 to 399, found 401", false);
+    check("expect.status = 201", ok, "", "status 201, found 200", false);
+    check("expect.status = [404, '5xx']", ok, "", "status 404 or 5xx", false);
+    check("expect.contains = 'tea'", ok, "te", "`tea` in the body, found `te`", false);
     let json = "expect.json = { '/a' = 1 }";
-    check(json, ok, "{\"a\":2}", "one: expected 1 at /a, found `2`", false);
-    check(json, ok, "{}", "one: expected 1 at /a, found none", false);
-    check(json, ok, "<p>", "one: expected JSON, found `<p>`", false);
-    check("expect.header = { ETag = 'x' }", ok, "", "one: expected `x` in ETag, found none", false);
-    check(
-        "take.t = { json = '/t' }",
-        ok,
-        "{\"t\":null}",
-        "one: expected t at /t, found `null`",
-        true,
-    );
-    check("take.t = { json = '/t' }", "401 No\r\n", "no", "one: expected status 200", true);
-    check("take.t = { regex = 'x' }", ok, "y", "one: expected t by `x`, found `y`", true);
-    check("take.t = { cookie = 's' }", ok, "", "one: expected t in the cookie s, found none", true);
-    check("take.t = { header = 'L' }", ok, "", "one: expected t in the field L, found none", true);
+    check(json, ok, "{\"a\":2}", "1 at /a, found `2`", false);
+    check(json, ok, "{}", "1 at /a, found none", false);
+    check(json, ok, "<p>", "JSON, found `<p>`", false);
+    check("expect.header = { ETag = 'x' }", ok, "", "`x` in ETag, found none", false);
+    check("take.t = { json = '/t' }", ok, "{\"t\":null}", "t at /t, found `null`", true);
+    check("take.t = { json = '/t' }", no, "no", "status 200", true);
+    check("take.t = { regex = 'x' }", ok, "y", "t by `x`, found `y`", true);
+    check("take.t = { cookie = 's' }", ok, "", "t in the cookie s, found none", true);
+    check("take.t = { header = 'L' }", ok, "", "t in the field L, found none", true);
     let great = "x".repeat(BODY_MAX + 1);
-    let limit = "one: expected a body of at most 1048576 bytes";
-    check("take.t = { regex = 'x' }", ok, &great, limit, true);
+    check("take.t = { regex = 'x' }", ok, &great, "a body of at most 1048576 bytes", true);
     let coded = "200 OK\r\nContent-Encoding: gzip\r\n";
-    check("expect.contains = 'x'", coded, "x", "one: expected a body without Content", false);
+    check("expect.contains = 'x'", coded, "x", "a body without Content", false);
 }
 
 #[test]
