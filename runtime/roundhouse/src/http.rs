@@ -161,6 +161,14 @@ struct Batch<'a> {
     head: Option<(Head<'a>, &'a [u8])>,
 }
 
+/// One step of a connection.
+struct Turn<'p, 'c, T> {
+    http: &'p Http<T>,
+    cx: &'p Cx<'c, T>,
+    session: &'p mut HttpSession<T>,
+    out: &'p mut Out,
+}
+
 impl<T: Share> Http<T> {
     pub(crate) fn new(answer: Answer<T>, keeps_state: bool) -> Http<T> {
         Http {
@@ -179,30 +187,24 @@ impl<T: Share> Http<T> {
     pub fn constant(self) -> Http<T> {
         Http { keeps_state: false, ..self }
     }
+}
 
+impl<T: Share> Turn<'_, '_, T> {
     /// Answers the requests of `input`; returns how many bytes it used, or the step that ends them.
     #[inline]
-    fn take(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
-        input: &[u8],
-        out: &mut Out,
-    ) -> Result<usize, Step<SlowRequest>> {
+    fn take(&mut self, input: &[u8]) -> Result<usize, Step<SlowRequest>> {
         let response = HttpResponse::of(Status::OK);
         let (mut used, mut batch) = (0, Batch { response, head: None });
-        while used < input.len() && !out.is_full() {
-            match self.next(cx, session, &input[used..], (&mut batch, out)) {
+        while used < input.len() && !self.out.is_full() {
+            match self.next(&input[used..], &mut batch) {
                 Ok(Next::Go(len)) => used += len,
                 Ok(Next::Wait(len)) => return Ok(used + len),
                 Ok(Next::Work(len, job)) => return Err(Step::offload(used + len, *job)),
-                Ok(Next::Stream(len)) => return Err(self.go_on(cx, session, used + len, out)),
-                Ok(Next::Socket(len)) => {
-                    return Err(self.go_on_talking(cx, session, (input, used + len), out));
-                }
+                Ok(Next::Stream(len)) => return Err(self.go_on(used + len)),
+                Ok(Next::Socket(len)) => return Err(self.go_on_talking(input, used + len)),
                 Ok(Next::Close) => return Err(Step::close(input.len())),
                 Err(refusal) => {
-                    self.refuse(cx, session, *refusal, out);
+                    self.refuse(*refusal);
                     return Err(Step::close(input.len()));
                 }
             }
@@ -212,34 +214,29 @@ impl<T: Share> Http<T> {
 
     /// One request, or a part of it.
     #[inline]
-    fn next<'a>(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
-        input: &'a [u8],
-        (batch, out): (&mut Batch<'a>, &mut Out),
-    ) -> Result<Next, Refusal> {
-        if session.upload.is_some() {
-            return self.go_on_upload(cx, session, input, (&mut batch.response, out));
+    fn next<'a>(&mut self, input: &'a [u8], batch: &mut Batch<'a>) -> Result<Next, Refusal> {
+        if self.session.upload.is_some() {
+            return self.go_on_upload(input, &mut batch.response);
         }
-        if let Some(mut pending) = session.pending.take() {
-            let (used, is_whole) = pending.take(input, self.body_max)?;
+        if let Some(mut pending) = self.session.pending.take() {
+            let (used, is_whole) = pending.take(input, self.http.body_max)?;
             if is_whole {
-                out.note_kept(0);
+                self.out.note_kept(0);
                 let head = head::next(&pending.head, &head::Limits::default()).map_err(refusal)?;
                 let head = head.expect("a head that was whole before its body came");
                 let request = (&head, &*pending.head, Some(&*pending.body));
-                return self.call(cx, session, request, used, (batch, out));
+                return self.call(request, used, batch);
             }
-            out.note_kept(pending.head.len() + pending.body.len());
-            session.pending = Some(pending);
+            self.out.note_kept(pending.head.len() + pending.body.len());
+            self.session.pending = Some(pending);
             return Ok(Next::Wait(used));
         }
         // Old clients leave a CR LF after a body; it begins no request.
-        if !session.has_begun && !b"\r\n".starts_with(input) {
-            (session.has_begun, session.until) = (true, cx.now + self.patience);
+        if !self.session.has_begun && !b"\r\n".starts_with(input) {
+            self.session.has_begun = true;
+            self.session.until = self.cx.now + self.http.patience;
         }
-        session.is_head = input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ");
+        self.session.is_head = input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ");
         let known = batch.head.filter(|(_, bytes)| input.starts_with(bytes));
         let head = match known {
             Some((head, _)) => head,
@@ -248,13 +245,14 @@ impl<T: Share> Http<T> {
                 None => return Ok(Next::Wait(0)),
             },
         };
-        let room = self.upload_room(&head);
-        if matches!(head.body, Body::Length(len) if len > room.unwrap_or(self.body_max as u64)) {
+        let room = self.http.upload_room(&head);
+        let body_max = room.unwrap_or(self.http.body_max as u64);
+        if matches!(head.body, Body::Length(len) if len > body_max) {
             return Err(too_long());
         }
         if room.is_some() {
             let request = (&head, &input[..head.len], None);
-            return self.call(cx, session, request, head.len, (batch, out));
+            return self.call(request, head.len, batch);
         }
         let rest = Rest::of(head.body);
         if let Rest::Bytes(len) = rest
@@ -262,33 +260,32 @@ impl<T: Share> Http<T> {
         {
             let request = (&head, &input[..head.len], Some(body));
             batch.head = Some((head, request.1));
-            return self.call(cx, session, request, head.len + body.len(), (batch, out));
+            return self.call(request, head.len + body.len(), batch);
         }
         if head.expects {
-            out.bytes().extend_from_slice(CONTINUE);
+            self.out.bytes().extend_from_slice(CONTINUE);
         }
         let pending = Pending { head: input[..head.len].to_vec(), body: Vec::new(), rest };
-        session.pending = Some(Box::new(pending));
+        self.session.pending = Some(Box::new(pending));
         Ok(Next::Go(head.len))
     }
 
     /// Answers a request, or gives it to a helper; without a body if that has not come.
     #[inline]
     fn call(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
+        &mut self,
         (head, bytes, body): (&Head<'_>, &[u8], Option<&[u8]>),
         used: usize,
-        (batch, out): (&mut Batch<'_>, &mut Out),
+        batch: &mut Batch<'_>,
     ) -> Result<Next, Refusal> {
+        let cx = self.cx;
         let response = &mut batch.response;
         let mut source_of_body: Option<Source<T>> = None;
         let is_unread = body.is_none() && head.body != Body::Length(0);
         let body = body.unwrap_or_default();
-        let mode = (head.version, head.keep_alive && !session.is_last && !is_unread);
+        let mode = (head.version, head.keep_alive && !self.session.is_last && !is_unread);
         response.clear();
-        match &self.answer {
+        match &self.http.answer {
             _ if !cx.admit() => {
                 let words =
                     "expected less load, found more requests than can be answered in time\n";
@@ -297,20 +294,19 @@ impl<T: Share> Http<T> {
             Answer::Now(answer) => {
                 with_request(head, body, |request| answer(cx, request, response))?;
             }
-            Answer::Slow(_) => return Ok(Self::offload(session, mode, (bytes, body), used)),
+            Answer::Slow(_) => return Ok(self.offload(mode, (bytes, body), used)),
             Answer::Routes(routes) => {
                 match with_request(head, body, |request| routes.answer(cx, request, response))? {
                     Routed::Answered => {}
-                    Routed::Slow => return Ok(Self::offload(session, mode, (bytes, body), used)),
+                    Routed::Slow => return Ok(self.offload(mode, (bytes, body), used)),
                     Routed::Stream(source) => source_of_body = Some(source),
                     Routed::Upload(upload, room) => {
-                        let (head, upload) = ((head, bytes), (upload, room));
-                        return self.begin_upload(cx, session, head, upload, (response, out));
+                        return self.begin_upload((head, bytes), (upload, room), response);
                     }
                     Routed::Socket(socket) if response.status == Status::SWITCHING => {
-                        self.put_head(cx, session, (response, Some("\r\n")), mode, out);
-                        let talk = Talk::open(socket, self.body_max, cx, out);
-                        session.socket = Some(Box::new(talk));
+                        self.put_head((response, Some("\r\n")), mode);
+                        let talk = Talk::open(socket, self.http.body_max, cx, self.out);
+                        self.session.socket = Some(Box::new(talk));
                         return Ok(Next::Socket(used));
                     }
                     // A layer has answered in place of a WebSocket.
@@ -320,77 +316,65 @@ impl<T: Share> Http<T> {
         }
         if let Some(source) = source_of_body {
             let stream = Stream::new(source, mode, cx.now);
-            self.put_head(cx, session, (response, stream.framing()), mode, out);
+            self.put_head((response, stream.framing()), mode);
             note(cx, head, response);
-            return Ok(match session.is_head {
+            return Ok(match self.session.is_head {
                 true if mode.1 => Next::Go(used),
                 true => Next::Close,
                 false => {
-                    session.stream = Some(Box::new(stream));
+                    self.session.stream = Some(Box::new(stream));
                     Next::Stream(used)
                 }
             });
         }
-        Ok(self.reply(cx, session, head, (response, mode), used, out))
+        Ok(self.reply(head, (response, mode), used))
     }
 
     /// Sends a reply.
     #[inline]
     fn reply(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
+        &mut self,
         head: &Head<'_>,
         (response, mode): (&HttpResponse, (Version, bool)),
         used: usize,
-        out: &mut Out,
     ) -> Next {
-        note(cx, head, response);
-        self.put(cx, session, response, mode, out);
+        note(self.cx, head, response);
+        self.put(response, mode);
         if mode.1 { Next::Go(used) } else { Next::Close }
     }
 
     /// Gives a request to a helper thread.
     fn offload(
-        session: &mut HttpSession<T>,
+        &mut self,
         mode: (Version, bool),
         (head, body): (&[u8], &[u8]),
         used: usize,
     ) -> Next {
-        session.mode = mode;
+        self.session.mode = mode;
         Next::Work(used, Box::new(SlowRequest(head.to_vec(), body.to_vec())))
     }
 
     #[inline]
-    fn put(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
-        response: &HttpResponse,
-        mode: (Version, bool),
-        out: &mut Out,
-    ) {
+    fn put(&mut self, response: &HttpResponse, mode: (Version, bool)) {
         let status = response.status;
-        self.put_head(cx, session, (response, None), mode, out);
-        if !session.is_head && !status.is_bodiless() {
-            out.bytes().extend_from_slice(&response.body);
+        self.put_head((response, None), mode);
+        if !self.session.is_head && !status.is_bodiless() {
+            self.out.bytes().extend_from_slice(&response.body);
         }
     }
 
     /// Appends a head: with the length of the body, or with the `framing` of a streamed one.
     #[inline]
     fn put_head(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
+        &mut self,
         (response, framing): (&HttpResponse, Option<&'static str>),
         (version, keep_alive): (Version, bool),
-        out: &mut Out,
     ) {
+        let Turn { http, cx, session, out } = self;
         let (status, len) = (response.status, response.body.len() as u64);
         let bytes = out.bytes();
         status.put(bytes);
-        if self.dated {
+        if http.dated {
             let second = WALL_CLOCK.ns_at(cx.now) / 1_000_000_000;
             if session.date.0 != second {
                 session.date.0 = second;
@@ -411,26 +395,21 @@ impl<T: Share> Http<T> {
             Some(framing) => bytes.extend_from_slice(framing.as_bytes()),
         }
         cx.answered(1);
-        (session.has_begun, session.until) = (false, cx.now + self.patience);
+        (session.has_begun, session.until) = (false, cx.now + http.patience);
     }
 
     /// Says why a request is refused, and closes.
     #[cold]
-    fn refuse(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession<T>,
-        refusal: (Status, Cow<'static, str>),
-        out: &mut Out,
-    ) {
-        let (status, why) = refusal;
+    fn refuse(&mut self, (status, why): (Status, Cow<'static, str>)) {
         if status == Status::CONTENT_TOO_LONG {
-            let body_max = self.body_max;
-            cx.note(|note| *note = format!("limit: `body_max`, {body_max} bytes, or the route's"));
+            let body_max = self.http.body_max;
+            self.cx.note(|note| {
+                *note = format!("limit: `body_max`, {body_max} bytes, or the route's")
+            });
         }
         let mut response = HttpResponse::of(status);
         response.text(format!("{why}\n"));
-        self.put(cx, session, &response, (Version::Http11, false), out);
+        self.put(&response, (Version::Http11, false));
     }
 }
 
@@ -490,35 +469,36 @@ impl<T: Share> Service for Http<T> {
                 }
                 _ => {}
             }
-            return self.go_on(cx, session, 0, out);
+            return Turn { http: self, cx, session, out }.go_on(0);
         }
+        let turn = &mut Turn { http: self, cx, session: &mut *session, out: &mut *out };
         match event {
-            Event::Bytes(input) => match self.take(cx, session, input, out) {
+            Event::Bytes(input) => match turn.take(input) {
                 Ok(len) => used = len,
                 Err(step) => return step,
             },
             // The client has not taken its answer; the engine bounds how slowly it may do so.
-            Event::Deadline if !session.has_begun && !out.is_empty() => {
-                session.until = cx.now + self.patience;
+            Event::Deadline if !turn.session.has_begun && !turn.out.is_empty() => {
+                turn.session.until = cx.now + self.patience;
             }
-            Event::Deadline if session.until <= cx.now => {
+            Event::Deadline if turn.session.until <= cx.now => {
                 let patience = self.patience;
                 cx.note(|note| *note = format!("limit: `patience`, {patience:?} for a request"));
-                if session.has_begun {
+                if turn.session.has_begun {
                     let why = "expected a whole request in less time";
-                    self.refuse(cx, session, (Status::TIMEOUT, why.into()), out);
+                    turn.refuse((Status::TIMEOUT, why.into()));
                 }
                 return Step::close(0);
             }
             // A body that has begun may end.
-            Event::Drain if session.pending.is_some() || session.upload.is_some() => {
-                session.is_last = true;
+            Event::Drain if turn.session.pending.is_some() || turn.session.upload.is_some() => {
+                turn.session.is_last = true;
             }
             Event::Drain | Event::Eof => return Step::close(0),
             Event::Room | Event::Deadline => {}
             Event::Outcome(response) => {
-                self.put(cx, session, &response, session.mode, out);
-                if !session.mode.1 {
+                turn.put(&response, turn.session.mode);
+                if !turn.session.mode.1 {
                     return Step::close(0);
                 }
             }

@@ -1,7 +1,6 @@
 //! Connections to another server, which the helper threads of slow functions share.
 
 use std::error::Error;
-use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -136,24 +135,13 @@ impl<C, E> Drop for Taken<'_, C, E> {
 }
 
 /// The reason that work with a connection of a [`Pool`] was not done.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum PoolError<E> {
     /// All this many connections were in use.
+    #[display("expected one of {_0} connections within {PATIENCE:?}: allow more in `Pool::new`")]
     Busy(usize),
     /// The other server was not reached, or the work failed.
     Failed(E),
-}
-
-impl<E: fmt::Display> fmt::Display for PoolError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PoolError::Busy(most) => write!(
-                f,
-                "expected one of {most} connections within {PATIENCE:?}: allow more in `Pool::new`"
-            ),
-            PoolError::Failed(error) => error.fmt(f),
-        }
-    }
 }
 
 impl<E: Error> Error for PoolError<E> {

@@ -149,7 +149,9 @@ impl<S: Service + Send + 'static> Server<S> {
     /// ```
     #[must_use]
     pub fn tls(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        Server { certificate: CertificateArgs::new(cert.into(), key.into()), ..self }
+        let certificate =
+            CertificateArgs { tls_cert: Some(cert.into()), tls_key: Some(key.into()) };
+        Server { certificate, ..self }
     }
 
     /// The service pushes bytes from one session to another ([`seam::Cx::push`]): engines whose
@@ -256,7 +258,7 @@ impl<S: Service + Send + 'static> Server<S> {
         }
         let mut flags: Flags = config::parse();
         engines::stderr::never_wait_in_panics();
-        if !flags.server.certificate.is_set() {
+        if flags.server.certificate.tls_cert.is_none() {
             flags.server.certificate = self.certificate.clone();
         }
         let kept = flags.state_file.clone().or_else(|| self.state_file.clone());

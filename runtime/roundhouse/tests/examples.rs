@@ -72,16 +72,11 @@ fn a_flag_or_a_call_makes_any_service_speak_websocket() {
 
 #[test]
 fn a_call_puts_tls_around_any_service() {
-    if !has("openssl") || !has("curl") {
+    if !has("curl") {
         return;
     }
     let folder = Folder::new();
-    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name).display().to_string());
-    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
-                 -addext subjectAltName=DNS:localhost -addext basicConstraints=CA:FALSE";
-    let mut openssl = Command::new("openssl");
-    openssl.args(words.split_whitespace()).args(["-out", &cert, "-keyout", &key]);
-    run(&mut openssl).success();
+    let [cert, key] = folder.certify("localhost");
     let engines = ["iterative", "thread", "reactor", "epoll", "uring"];
     for engine in engines.iter().filter(|engine| **engine != "uring" || has_uring()) {
         let hello = http(|_, response| {
@@ -177,25 +172,28 @@ fn http_json_counts() {
     });
 }
 
+/// A request to the example.
+fn todo(line: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let text = format!(
+        "{line} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer open-sesame\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    text.into_bytes()
+}
+
 #[test]
 fn todo_has_routes_a_login_and_events() {
-    let request = |line: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "{line} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer open-sesame\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        )
-    };
     on_each("todo", &ENGINES, |server, engine| {
         let tea = r#"{"id":1,"text":"tea"}"#;
         let asked = [
-            request("POST /todo", r#"{"text":"tea"}"#),
-            request("GET /todo/1", ""),
-            request("GET /todo", ""),
-            request("DELETE /todo/1", ""),
-            request("GET /todo/1", ""),
+            todo("POST /todo", r#"{"text":"tea"}"#),
+            todo("GET /todo/1", ""),
+            todo("GET /todo", ""),
+            todo("DELETE /todo/1", ""),
+            todo("GET /todo/1", ""),
         ];
-        let heard = talk(server.address, &[asked.concat().into_bytes()]).expect("a conversation");
+        let heard = talk(server.address, &asked).expect("a conversation");
         let heard = String::from_utf8_lossy(&heard);
         let statuses = heard.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..3]);
         assert_eq!(statuses.collect::<Vec<_>>(), ["201", "200", "200", "204", "404"], "{engine}");
@@ -204,21 +202,18 @@ fn todo_has_routes_a_login_and_events() {
         assert!(stranger.expect("a reply").starts_with(b"HTTP/1.1 401 "), "{engine}");
         let mut page = TcpStream::connect(server.address).expect("a server");
         page.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        page.write_all(request("GET /events", "").as_bytes()).expect("a server that reads");
+        page.write_all(&todo("GET /events", "")).expect("a server that reads");
         let mut events = BufReader::new(page).lines().map(|line| line.expect("a line"));
         assert!(events.any(|line| line == "data: 1 todos"), "{engine}");
-        talk(server.address, &[request("POST /todo", r#"{"text":"x"}"#).into_bytes()])
-            .expect("201");
+        add_todo(server, 2);
         assert!(events.any(|line| line == "data: 2 todos"), "{engine}");
     });
 }
 
 /// Adds a todo, which gets this number.
 fn add_todo(server: &Server, id: u32) {
-    let field = "Host: a\r\nAuthorization: Bearer open-sesame\r\n";
-    let body = r#"{"text":"x"}"#;
-    let post = format!("POST /todo HTTP/1.1\r\n{field}Content-Length: 12\r\n\r\n{body}");
-    let heard = talk(server.address, &[post.into_bytes()]).expect("a conversation");
+    let post = todo("POST /todo", r#"{"text":"x"}"#);
+    let heard = talk(server.address, &[post]).expect("a conversation");
     let heard = String::from_utf8_lossy(&heard).into_owned();
     assert!(heard.contains(&format!(r#"{{"id":{id},"#)), "{}: {heard}", server.ready);
 }

@@ -159,15 +159,9 @@ fn a_long_upload_takes_no_memory() {
     const LEN: usize = 40 << 20;
     on_each(|server, engine| {
         let server = server.spawn().expect(engine);
-        let mut client = TcpStream::connect(server.address()).expect("a client");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let head = format!("PUT /sum HTTP/1.1\r\nHost: a\r\nContent-Length: {LEN}\r\n\r\n");
-        client.write_all(head.as_bytes()).expect("a head");
-        let piece = vec![1; 1 << 20];
-        (0..LEN >> 20).for_each(|_| client.write_all(&piece).expect("a piece"));
-        client.shutdown(std::net::Shutdown::Write).expect("an end");
-        let mut reply = String::new();
-        client.read_to_string(&mut reply).expect("a reply");
+        let reply = testkit::talk(server.address(), &[head.into_bytes(), vec![1; LEN]]);
+        let reply = String::from_utf8(reply.expect("a reply")).expect("text");
         assert!(reply.ends_with(&format!("\r\n\r\n{LEN} {LEN}")), "{engine}: {reply}");
         server.stop().expect("a drain");
     });
