@@ -22,22 +22,10 @@ pub struct CertificateArgs {
     /// Speak TLS with this certificate chain (PEM, the server's own first), so https:// or with
     /// --websocket wss://; a reload reads it again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
+    pub tls_cert: Option<PathBuf>,
     /// The private key of the server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-}
-
-impl CertificateArgs {
-    /// As the flags with these files say.
-    pub fn new(cert: PathBuf, key: PathBuf) -> CertificateArgs {
-        CertificateArgs { tls_cert: Some(cert), tls_key: Some(key) }
-    }
-
-    /// Whether there is a certificate.
-    pub fn is_set(&self) -> bool {
-        self.tls_cert.is_some()
-    }
+    pub tls_key: Option<PathBuf>,
 }
 
 /// The files of a certificate chain and its private key.

@@ -240,7 +240,7 @@ impl ServerArgs {
     pub fn refuse_layers(&self, tls: bool, why: &str) -> Result<(), Refused> {
         let flags = [
             (self.websocket.websocket, "--websocket"),
-            (tls && self.certificate.is_set(), "--tls-cert"),
+            (tls && self.certificate.tls_cert.is_some(), "--tls-cert"),
         ];
         let found = flags.iter().find(|(is_set, _)| *is_set);
         found.map_or(Ok(()), |(_, flag)| Err(Refused(format!("{flag} is refused: {why}"))))

@@ -40,14 +40,10 @@ pub struct Exposition(Vec<Table>);
 struct Table {
     name: String,
     help: String,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Counter(Vec<(Labels, f64)>),
-    Gauge(Vec<(Labels, f64)>),
-    Histogram { sum: f64, buckets: Vec<(f64, u64)> },
+    kind: MetricType,
+    /// The values; of a histogram its sum.
+    rows: Vec<(Labels, f64)>,
+    buckets: Vec<(f64, u64)>,
 }
 
 impl Exposition {
@@ -63,54 +59,51 @@ impl Exposition {
         out
     }
 
-    fn add(&mut self, name: &str, help: &str, kind: Kind) {
-        self.0.push(Table { name: name.to_owned(), help: help.to_owned(), kind });
+    fn add(&mut self, name: &str, help: &str, kind: MetricType, rows: Vec<(Labels, f64)>) {
+        let help = help.to_owned();
+        self.0.push(Table { name: name.to_owned(), help, kind, rows, buckets: Vec::new() });
     }
 
     fn counter(&mut self, name: &str, help: &str, value: f64) {
-        self.add(&format!("roundhouse_{name}"), help, Kind::Counter(vec![(Vec::new(), value)]));
+        self.counters(name, help, vec![(Vec::new(), value)]);
     }
 
     fn gauge(&mut self, name: &str, help: &str, value: f64) {
-        self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(vec![(Vec::new(), value)]));
+        self.gauges(name, help, vec![(Vec::new(), value)]);
     }
 
     /// Adds a counter; its name lacks `_total`.
     pub fn counters(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
-        self.add(&format!("roundhouse_{name}"), help, Kind::Counter(rows));
+        self.add(&format!("roundhouse_{name}"), help, MetricType::Counter, rows);
     }
 
     /// Adds a gauge.
     pub fn gauges(&mut self, name: &str, help: &str, rows: Vec<(Labels, f64)>) {
-        self.add(&format!("roundhouse_{name}"), help, Kind::Gauge(rows));
+        self.add(&format!("roundhouse_{name}"), help, MetricType::Gauge, rows);
     }
 
     /// Adds a histogram: its sum, and how many values lie between one edge and the next.
     pub fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>) {
-        self.add(&format!("roundhouse_{name}"), help, Kind::Histogram { sum, buckets });
+        self.0.push(Table {
+            name: format!("roundhouse_{name}"),
+            help: help.to_owned(),
+            kind: MetricType::Histogram,
+            rows: vec![(Vec::new(), sum)],
+            buckets,
+        });
     }
 }
 
 impl Collector for Exposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for table in &self.0 {
-            let kind = match table.kind {
-                Kind::Counter(_) => MetricType::Counter,
-                Kind::Gauge(_) => MetricType::Gauge,
-                Kind::Histogram { .. } => MetricType::Histogram,
-            };
-            let mut metric =
-                encoder.encode_descriptor(&table.name, &escaped(&table.help), None, kind)?;
-            match &table.kind {
-                Kind::Counter(rows) => put(&mut metric, rows, |row, value| {
-                    row.encode_counter::<Labels, f64, f64>(&value, None)
-                })?,
-                Kind::Gauge(rows) => {
-                    put(&mut metric, rows, |row, value| row.encode_gauge(&value))?;
-                }
-                Kind::Histogram { sum, buckets } => {
-                    let count = buckets.iter().map(|bucket| bucket.1).sum();
-                    metric.encode_histogram::<Labels>(*sum, count, buckets, None)?;
+            let help = escaped(&table.help);
+            let mut metric = encoder.encode_descriptor(&table.name, &help, None, table.kind)?;
+            for (labels, value) in &table.rows {
+                let written = |(name, value): &(String, String)| (name.clone(), escaped(value));
+                match labels.iter().map(written).collect::<Labels>() {
+                    none if none.is_empty() => table.put(&mut metric, *value)?,
+                    labels => table.put(&mut metric.encode_family(&labels)?, *value)?,
                 }
             }
         }
@@ -118,22 +111,17 @@ impl Collector for Exposition {
     }
 }
 
-fn put(
-    metric: &mut MetricEncoder<'_>,
-    rows: &[(Labels, f64)],
-    encode: impl Fn(&mut MetricEncoder<'_>, f64) -> fmt::Result,
-) -> fmt::Result {
-    for (labels, value) in rows {
-        match labels.is_empty() {
-            true => encode(metric, *value)?,
-            false => {
-                let written = |(name, value): &(String, String)| (name.clone(), escaped(value));
-                let labels: Labels = labels.iter().map(written).collect();
-                encode(&mut metric.encode_family(&labels)?, *value)?;
+impl Table {
+    fn put(&self, row: &mut MetricEncoder<'_>, value: f64) -> fmt::Result {
+        match self.kind {
+            MetricType::Counter => row.encode_counter::<Labels, f64, f64>(&value, None),
+            MetricType::Histogram => {
+                let count = self.buckets.iter().map(|bucket| bucket.1).sum();
+                row.encode_histogram::<Labels>(value, count, &self.buckets, None)
             }
+            _ => row.encode_gauge(&value),
         }
     }
-    Ok(())
 }
 
 /// Escapes text for quotes, which the library leaves to its caller.
@@ -293,18 +281,37 @@ fn rest(tables: &mut Exposition, status: &ServerStatus, processes: Processes) {
             false => tables.gauges(name, &gauges[0].help, rows),
         }
     }
-    let mut plain = |name: &str, help: &str, value: f64, is_total: bool| {
-        let rows = vec![(Vec::new(), value)];
-        tables.add(name, help, if is_total { Kind::Counter(rows) } else { Kind::Gauge(rows) });
+    let mut plain = |name: &str, help: &str, value: f64, kind: MetricType| {
+        tables.add(name, help, kind, vec![(Vec::new(), value)]);
     };
     let help = "User and system time of all processes";
-    plain("process_cpu_seconds", help, processes.cpu_seconds, true);
+    plain("process_cpu_seconds", help, processes.cpu_seconds, MetricType::Counter);
     let resident = processes.resident_bytes as f64;
-    plain("process_resident_memory_bytes", "Resident memory of all processes", resident, false);
-    plain("process_threads", "Threads of all processes", processes.threads as f64, false);
-    plain("process_open_fds", "Descriptors of the supervisor", processes.fds.0 as f64, false);
-    plain("process_max_fds", "Descriptors that it may have", processes.fds.1 as f64, false);
-    plain("process_count", "Processes", processes.count as f64, false);
+    plain(
+        "process_resident_memory_bytes",
+        "Resident memory of all processes",
+        resident,
+        MetricType::Gauge,
+    );
+    plain(
+        "process_threads",
+        "Threads of all processes",
+        processes.threads as f64,
+        MetricType::Gauge,
+    );
+    plain(
+        "process_open_fds",
+        "Descriptors of the supervisor",
+        processes.fds.0 as f64,
+        MetricType::Gauge,
+    );
+    plain(
+        "process_max_fds",
+        "Descriptors that it may have",
+        processes.fds.1 as f64,
+        MetricType::Gauge,
+    );
+    plain("process_count", "Processes", processes.count as f64, MetricType::Gauge);
 }
 
 #[cfg(test)]
