@@ -172,12 +172,10 @@ fn a_constant_line_is_checked_by_its_prefix() {
 
 #[test]
 fn no_server_is_a_failure_that_says_what_to_do() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    drop(listener);
     let market = Market::open(ServerBehaviour::default());
     let mut plan = plan(&market, Framing::Line);
-    plan.target = format!("stock://{address}").parse().expect("a target");
+    let target = format!("stock://127.0.0.1:{}", testkit::free_port());
+    plan.target = target.parse().expect("a target");
     let failure = load::run(&plan).expect_err("nobody listens");
     assert!(matches!(failure, Failure::Probe { .. }), "{failure}");
     assert!(failure.to_string().contains("serve stock"), "{failure}");

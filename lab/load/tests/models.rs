@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use testkit::{EchoServer, listen};
+use testkit::{EchoServer, PATIENCE, listen, wait_for};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -113,15 +113,12 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
     let (flag, board) = (Arc::clone(&stop), Board::default());
     let hooks = Hooks { board: Some(board.clone()), stop: Some(stop), ..Hooks::default() };
     let watcher = thread::spawn(move || {
-        for _ in 0..12_000 {
+        let done = wait_for("a snapshot has replies", PATIENCE, || {
             let done: u64 = board.take().iter().map(|snapshot| snapshot.done).sum();
-            if done > 0 {
-                flag.store(true, Ordering::Relaxed);
-                return done;
-            }
-            thread::sleep(5 * MS);
-        }
-        panic!("expected a snapshot with replies within a minute");
+            (done > 0).then_some(done)
+        });
+        flag.store(true, Ordering::Relaxed);
+        done
     });
     let plan = Plan { window: Window::For(Duration::from_secs(600)), ..plan(served.address) };
     let report = run_with(&plan, &hooks).unwrap_or_else(|failure| panic!("{failure}"));

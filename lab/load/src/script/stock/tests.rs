@@ -294,7 +294,8 @@ fn several_threads_have_one_verdict() {
 #[test]
 fn kinds_are_told_apart_where_wanted() {
     let (mut client, mut notes) = (Client::new(Framing::Line, (1, 1, 1)), Notes::default());
-    let (requests, mut left) = (client.asks(0, 30), [1000, 1000]);
+    let requests = client.asks(0, 30);
+    let mut left = [1000, 1000];
     let wire = answers(Framing::Line, &requests, |request| honest(request, &mut left));
     let Client(mut stock, mut faults) = client;
     stock.receive(0, &wire, &mut ReplyLog::new(&mut faults, Some(&mut notes)));

@@ -130,7 +130,8 @@ fn a_broken_expectation_names_its_step() {
         assert!(talk.error().starts_with(&want), "{step}: {:?}", talk.1);
         assert_eq!(talk.0.is_through(0), ends, "{step}");
     }
-    let (ok, no) = ("200 OK\r\n", "401 No\r\n");
+    let ok = "200 OK\r\n";
+    let no = "401 No\r\n";
     check("", no, "", "status 200 to 399, found 401", false);
     check("expect.status = 201", ok, "", "status 201, found 200", false);
     check("expect.status = [404, '5xx']", ok, "", "status 404 or 5xx", false);

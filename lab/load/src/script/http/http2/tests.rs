@@ -57,10 +57,14 @@ impl Client {
     }
 }
 
-fn settings(all: &[(Setting, u32)]) -> Vec<u8> {
+fn made(put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
-    put_settings(all, &mut out);
+    put(&mut out);
     out
+}
+
+fn settings(all: &[(Setting, u32)]) -> Vec<u8> {
+    made(|out| put_settings(all, out))
 }
 
 /// A reply with `length` bytes that announces as many as `announced`.
@@ -103,12 +107,10 @@ fn replies_in_any_order_belong_to_their_requests() {
 fn a_stream_may_be_reset_or_refused() {
     let mut client = Client::new("GET", b"", 3);
     client.take(&settings(&[]));
-    let mut bytes = Vec::new();
-    put_reset(3, Code::Internal, &mut bytes);
-    put_reset(5, Code::Refused, &mut bytes);
-    // That of a stream that has ended means nothing.
-    put_reset(3, Code::Cancel, &mut bytes);
-    let (replies, places) = client.take(&bytes);
+    // The last is that of a stream that has ended, which means nothing.
+    let resets = [(3, Code::Internal), (5, Code::Refused), (3, Code::Cancel)];
+    let resets = resets.map(|(stream, code)| made(|out| put_reset(stream, code, out)));
+    let (replies, places) = client.take(&resets.concat());
     assert_eq!((replies.done, replies.wrong, replies.refused, replies.over), (2, 1, 1, false));
     assert_eq!(places, [1, 1]);
     let words = client.fault(FaultKind::StreamReset);
@@ -150,9 +152,7 @@ fn the_status_of_a_call_is_in_its_trailers_or_in_its_only_head() {
 fn requests_that_a_leaving_server_has_not_begun_are_sent_again() {
     let mut client = Client::new("POST", b"", 3);
     client.take(&settings(&[]));
-    let mut leave = Vec::new();
-    put_go_away(3, Code::None, "", &mut leave);
-    assert!(!client.take(&leave).0.over);
+    assert!(!client.take(&made(|out| put_go_away(3, Code::None, "", out))).0.over);
     assert!(!client.script.may_repeat(0), "two are begun");
     assert!(!client.take(&reply(3, 200, "0", 0)).0.over);
     client.frames();
@@ -181,8 +181,7 @@ fn a_body_waits_for_the_windows_of_the_server() {
     let ack = (Kind::Settings, flag::ACK, 0, 0);
     let head = (Kind::Headers, flag::END_HEADERS, 3, sent[0].3);
     assert_eq!(client.frames(), [ack, head, (Kind::Data, 0, 3, 30)]);
-    let mut more = Vec::new();
-    put_window_update(3, 50, &mut more);
+    let more = made(|out| put_window_update(3, 50, out));
     client.take(&more);
     assert_eq!(client.frames(), [(Kind::Data, 0, 3, 50)]);
     client.take(&settings(&[(Setting::Window, 10)]));
@@ -229,9 +228,7 @@ fn a_violation_has_a_name_and_ends_the_connection() {
     check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "found `HTTP/1.1 400 Bad Request");
     check(&reply(1, 200, "0", 0), "expected SETTINGS first, found Headers");
     let with = |kind, flags, stream, payload: &[u8]| {
-        let mut bytes = settings(&[]);
-        put_frame(kind, flags, stream, payload, &mut bytes);
-        bytes
+        [settings(&[]), made(|out| put_frame(kind, flags, stream, payload, out))].concat()
     };
     check(&with(Kind::Data, 0, 1, b"x"), "a body of an open reply");
     check(&with(Kind::Data, flag::PADDED, 1, b"\x09"), "less padding");
