@@ -275,7 +275,9 @@ impl<S: Service + Send + 'static> Server<S> {
     fn serve_by(&self, flags: &ServerArgs, kept: Option<&Path>) -> Result<ExitCode, (u8, String)> {
         let usage = |why: &dyn ToString| (2, why.to_string());
         let shape = flags.shape().map_err(|why| usage(&why))?;
-        self.check(&shape).map_err(|why| usage(&why))?;
+        let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
+        let websocket = websocket.or_else(|| self.websocket.clone());
+        self.check(&shape, websocket.is_some()).map_err(|why| usage(&why))?;
         let handover = Handover::receive().map_err(|fault| (1, fault.to_string()))?;
         let handover = handover.as_ref();
         let state = flags.state::<S::State>(&shape, handover, "state");
@@ -294,13 +296,8 @@ impl<S: Service + Send + 'static> Server<S> {
             grammar: Flags::command,
             facts: &[],
         };
-        let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
-        let websocket = websocket.or_else(|| self.websocket.clone());
         let mut end = End::default();
         let served = if self.http2 {
-            if websocket.is_some() {
-                return Err((2, TWO_LAYERS.to_owned()));
-            }
             let beside = Beside { protocols: certificate::HTTP2, ..Beside::default() };
             let service = Arc::new(Http2::new(Arc::clone(&self.service)));
             flags.run_layered(&shape, &instance.around(&service), None, beside, &mut end)
@@ -340,9 +337,6 @@ impl<S: Service + Send + 'static> Server<S> {
         ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let service = Arc::clone(&self.service);
-        if self.http2 && self.websocket.is_some() {
-            return Err(refused(TWO_LAYERS.to_owned()));
-        }
         if self.http2 {
             let service = Http2::new(service);
             return self.serve_sealed(service, certificate::HTTP2, shape, parts, signals, ready);
@@ -417,11 +411,15 @@ impl<S: Service + Send + 'static> Server<S> {
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let mut shape = Shape::preset(&self.engine, cores).map_err(Fault::Refused)?;
         shape.knobs.limits.drain = self.drain.unwrap_or(shape.knobs.limits.drain);
-        self.check(&shape)?;
+        self.check(&shape, self.websocket.is_some())?;
         Ok(shape)
     }
 
-    fn check(&self, shape: &Shape) -> Result<(), Fault> {
+    fn check(&self, shape: &Shape, has_websocket: bool) -> Result<(), Fault> {
+        if self.http2 && has_websocket {
+            let why = "expected HTTP/2 or WebSocket, found both: a WebSocket is one connection";
+            return Err(refused(why.to_owned()));
+        }
         if self.service.keeps_state() && shape.container.is_processes() {
             return Err(refused(format!(
                 "this service keeps values that its function has captured, of which each worker \
@@ -521,9 +519,6 @@ fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
     );
     ExitCode::FAILURE
 }
-
-/// Why a server of both is refused.
-const TWO_LAYERS: &str = "expected HTTP/2 or WebSocket, found both: a WebSocket is one connection";
 
 fn refused(why: String) -> Fault {
     Fault::Refused(Refused(why))
