@@ -118,7 +118,7 @@ fn a_step_sends_what_earlier_replies_said() {
 
 #[test]
 fn a_broken_expectation_names_its_step() {
-    /// What is expected of a reply to the first step, and whether the iteration ends.
+    /// The words after `expected` about a reply to the first step, and whether the iteration ends.
     fn check(step: &str, fields: &str, body: &str, want: &str, ends: bool) {
         let text = format!(
             "[[flow]]\nname='f'\n[[flow.step]]\nname='one'\npath='/'\n{step}\n[[flow.step]]\n\
