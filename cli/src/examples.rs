@@ -109,14 +109,4 @@ pub mod tests {
         }
         assert!(count > 100, "{count} commands");
     }
-
-    #[test]
-    fn help_fits_80_columns() {
-        each(&crate::grammar().term_width(80), &mut |command| {
-            let help = command.clone().term_width(80).render_long_help().to_string();
-            for line in help.lines() {
-                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
-            }
-        });
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use server::help::{shown, spoken, with};
 
@@ -35,21 +36,32 @@ fn each_text_of_the_help_is_translated() {
     assert!(missing.is_empty(), "ko.po lacks {}:\n{}", missing.len(), missing.join("\n"));
 }
 
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// All files below these folders of the repository.
+fn files(folders: &[&str]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(folder).expect("a folder of the sources").flatten();
+        let (inner, found): (Vec<_>, Vec<_>) =
+            entries.map(|it| it.path()).partition(|it| it.is_dir());
+        folders.extend(inner);
+        files.extend(found);
+    }
+    files
+}
+
 /// The sources of all crates: blanks and line breaks folded, quotes without their escapes.
 fn sources() -> String {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let floors = ["base", "runtime", "services", "lab", "museum", "cli", "tests"];
-    let mut folders = floors.map(|floor| root.join(floor)).to_vec();
     let mut all = String::new();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder of the sources").flatten() {
-            let path = entry.path();
-            let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
-            if path.is_dir() {
-                folders.push(path);
-            } else if ["rs", "html", "toml", "js"].contains(&ending) {
-                all += &std::fs::read_to_string(&path).unwrap_or_default();
-            }
+    for path in files(&["base", "runtime", "services", "lab", "museum", "cli", "tests"]) {
+        let ending = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
+        if ["rs", "html", "toml", "js"].contains(&ending) {
+            all += &std::fs::read_to_string(&path).unwrap_or_default();
         }
     }
     all.replace("\\\n", " ").replace("\\\"", "\"").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -89,36 +101,17 @@ fn errors(source: &str) -> Vec<String> {
 #[test]
 fn each_error_of_a_command_is_translated() {
     let korean = language::korean();
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut folders = [
-        "cli/src",
-        "cli/tools/src",
-        "lab/lab/src",
-        "lab/tune/src",
-        "runtime/server/src",
-        "services/market/src",
-    ]
-    .map(|it| root.join(it))
-    .to_vec();
     let mut missing = BTreeSet::new();
-    while let Some(folder) = folders.pop() {
-        for path in std::fs::read_dir(folder).expect("a folder").flatten().map(|it| it.path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if !path.ends_with("tests.rs") {
-                let source = std::fs::read_to_string(&path).unwrap_or_default();
-                // One word, a path or a value needs no translation.
-                let is_text = |text: &String| {
-                    text.split(' ')
-                        .filter(|it| it.bytes().filter(u8::is_ascii_alphabetic).count() > 1)
-                        .count()
-                        > 1
-                };
-                let errors = errors(&source).into_iter().filter(is_text);
-                let is_korean = |text: &str| text.chars().any(|c| ('가'..='힣').contains(&c));
-                missing.extend(errors.filter(|text| !is_korean(&korean.text(text))));
-            }
-        }
+    let ours = ["cli/src", "cli/tools/src", "lab/lab/src", "lab/tune/src"];
+    let folders = [&ours[..], &["runtime/server/src", "services/market/src"]].concat();
+    for path in files(&folders).into_iter().filter(|path| !path.ends_with("tests.rs")) {
+        let source = std::fs::read_to_string(path).unwrap_or_default();
+        // One word, a path or a value needs no translation.
+        let is_word = |it: &&str| it.bytes().filter(u8::is_ascii_alphabetic).count() > 1;
+        let is_text = |text: &String| text.split(' ').filter(is_word).count() > 1;
+        let is_korean = |text: &str| text.chars().any(|c| ('가'..='힣').contains(&c));
+        let errors = errors(&source).into_iter().filter(is_text);
+        missing.extend(errors.filter(|text| !is_korean(&korean.text(text))));
     }
     assert!(missing.is_empty(), "ko.po lacks {}: {missing:#?}", missing.len());
 }
@@ -180,17 +173,22 @@ fn the_list_of_commands_has_each_command_once_and_fits_80_columns() {
 }
 
 #[test]
-fn korean_help_is_korean_and_fits_80_columns() {
-    let korean = language::korean();
-    let grammar = spoken(shown(crate::grammar(), true).term_width(80), &korean);
-    crate::examples::tests::each(&grammar, &mut |command| {
+fn help_fits_80_columns_and_korean_help_is_korean() {
+    let check_width = |command: &clap::Command| {
         let help = command.clone().term_width(80).render_long_help().to_string();
+        for line in help.lines() {
+            assert!(stats::words::columns(line) <= 80, "{}: {line}", command.get_name());
+        }
+        help
+    };
+    let english = crate::grammar().term_width(80);
+    crate::examples::tests::each(&english, &mut |command| drop(check_width(command)));
+    let korean = spoken(shown(crate::grammar(), true).term_width(80), &language::korean());
+    crate::examples::tests::each(&korean, &mut |command| {
+        let help = check_width(command);
         assert!(help.chars().any(|c| ('가'..='힣').contains(&c)), "{help}");
         for words in ["Options:", "Usage:", "Arguments:", "[default: ", "[possible", "Print help"] {
             assert!(!help.contains(words), "{}: {words}", command.get_name());
-        }
-        for line in help.lines() {
-            assert!(stats::words::columns(line) <= 80, "{}: {line}", command.get_name());
         }
     });
 }
@@ -217,7 +215,7 @@ fn longs(command: &clap::Command, into: &mut BTreeSet<String>) {
 /// A doubt, a gate or a server that does not start is seen after `ab` and after `race`.
 #[test]
 fn each_hint_about_a_race_names_flags_of_ab_and_of_race() {
-    let lab = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/lab/src");
+    let lab = root().join("lab/lab/src");
     let grammar = crate::grammar();
     let mut hints = 0;
     for file in ["doubts.rs", "condition.rs", "server.rs"] {
@@ -250,8 +248,7 @@ fn each_flag_in_the_documents_exists() {
     let mut grammar = shown(crate::grammar(), true);
     grammar.build();
     longs(&grammar, &mut known);
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folders = ["", "docs", "docs/ko", "docs/tutorials"].map(|folder| root.join(folder));
+    let folders = ["", "docs", "docs/ko", "docs/tutorials"].map(|folder| root().join(folder));
     let entries = folders.iter().flat_map(|it| std::fs::read_dir(it).expect("a folder").flatten());
     // The list of changes keeps the flags of earlier versions.
     let pages = entries

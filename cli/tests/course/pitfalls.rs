@@ -45,10 +45,9 @@ fn a_slow_client_holds_up_nobody() {
 #[test]
 fn a_book_that_the_blocks_cannot_hold_is_refused() {
     let rows: String = (1..=700).map(|id| format!("{id} 100 1000\n")).collect();
-    let folder = Folder::new();
-    std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
+    let (folder, _) = Folder::with("stock.txt", &rows);
     let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "").exits(2);
-    assert!(ran.err.contains("fixed:8192") && ran.err.contains("700 stocks"), "{}", ran.err);
+    ran.says("fixed:8192").says("700 stocks");
     assert_eq!(folder.text("stock.txt"), rows);
     let empty = Folder::new();
     run(called("stockserver").arg("0").current_dir(empty.path()), "")

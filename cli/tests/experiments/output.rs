@@ -17,12 +17,17 @@ const RACE: [&str; 12] = [
 ];
 const EXHIBIT: [&str; 6] = ["museum", "staircase", "--scale", "0.05", "--clients", "1,2"];
 
-/// A market, and a load for it.
-fn served(flag: &str) -> (Server, Vec<String>) {
+/// A market, and its target.
+fn served(flag: &str) -> (Server, String) {
     let words = ["serve", "stock", "--engine", "epoll", "--port", "0", flag];
     let server = Server::start(Command::new(BINARY).args(words.iter().filter(|it| !it.is_empty())));
     let target = format!("stock://{}", server.address);
-    (server, ["load", &target, "--closed", "2", "--for", "100ms"].map(String::from).to_vec())
+    (server, target)
+}
+
+/// A short load.
+fn load(target: &str) -> [&str; 6] {
+    ["load", target, "--closed", "2", "--for", "100ms"]
 }
 
 /// The output of a command with these flags.
@@ -35,10 +40,9 @@ fn told(words: &[&str], flags: &[&str]) -> Ended {
 
 #[test]
 fn a_quiet_command_prints_results_only() {
-    let (server, load) = served("--quiet");
-    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let (server, target) = served("--quiet");
     let doctor = ["doctor", "--blocks", "2"];
-    for words in [&RACE[..], &EXHIBIT[..], &load[..], &doctor[..]] {
+    for words in [&RACE[..], &EXHIBIT[..], &load(&target), &doctor] {
         assert_eq!(told(words, &["--quiet", "--verbose"]).err, "", "{words:?}");
     }
     let Ended { out, err, .. } = server.stop();
@@ -53,11 +57,13 @@ fn a_verbose_command_prints_its_steps() {
             assert!(err.contains(step), "{words:?}: expected `{step}` in\n{err}");
         }
     }
-    let (server, load) = served("--verbose");
-    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let (server, target) = served("--verbose");
     check(&RACE, &["language en", "/roundhouse serve stock", "block 1 · 0 trials so far"]);
     check(&EXHIBIT, &["process ", "begin: ", "1/"]);
-    check(&load, &["language en", "load of 127.0.0.1:", ": 2 connections, 1 threads, seed "]);
+    check(
+        &load(&target),
+        &["language en", "load of 127.0.0.1:", ": 2 connections, 1 threads, seed "],
+    );
     let err = server.stop().err;
     for step in ["engine epoll: solo x shared x epoll, 1 workers", "administration at unix:/"] {
         assert!(err.contains(step), "expected `{step}` in\n{err}");

@@ -1,9 +1,8 @@
 //! `race` and `duet`, their plans and their reports.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::thread;
 
 use sys::signal::Signal;
 use testkit::{Ended, PATIENCE, Process, run};
@@ -13,18 +12,30 @@ use crate::{BINARY, Room, root};
 const SMALL: [&str; 8] =
     ["--blocks", "1", "--depths", "1,4", "--window", "50ms", "--warmup", "20ms"];
 
+impl Room {
+    /// Runs a race at its smallest size.
+    #[track_caller]
+    fn race(&self, words: &[&str]) -> Ended {
+        self.run(&[&["race"], words, &SMALL[..]].concat())
+    }
+
+    /// The first race in its file of raw data.
+    #[track_caller]
+    fn raced(&self) -> lab::record::Run {
+        lab::record::read(&self.path().join("report.jsonl")).expect("raw data").remove(0)
+    }
+}
+
 #[test]
 fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
     let room = Room::shared();
     let steam = ["--arm", "steam=@epoll --framing fixed:10"];
-    let arms = ["race", "stock", "--full", "--arms", "iterative,epoll"];
-    let words = [&arms[..], &steam[..], &SMALL[..]].concat();
-    let Ended { out: said, err: told, .. } = room.run(&words).success();
+    let arms = ["stock", "--full", "--arms", "iterative,epoll"];
+    let Ended { out: said, err: told, .. } = room.race(&[&arms[..], &steam].concat()).success();
     for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "fixed:10"] {
         assert!(said.contains(want), "expected `{want}` in\n{said}\n{told}");
     }
-    let runs = lab::record::read(&room.path().join("report.jsonl")).expect("it wrote the raw data");
-    let run = runs.first().expect("one run");
+    let run = room.raced();
     let measured = run.trials.iter().filter_map(|trial| trial.result());
     for load in measured.clone() {
         let check = load.checked().expect("the market's books are compared");
@@ -47,15 +58,14 @@ fn every_server_has_its_place_in_the_shortest_race() {
 fn a_service_of_ones_own_is_raced_on_its_engines() {
     let room = Room::shared();
     let service = format!("{BINARY} serve stock");
-    let own = ["race", "--service", &service, "--target", "line://{address}"];
+    let own = ["--service", &service, "--target", "line://{address}"];
     let own = [&own[..], &["--request", "sell 1 1", "--engines", "epoll,thread"]].concat();
-    let output = room.run(&[&own[..], &["--load", "--expect-prefix ["], &SMALL[..]].concat());
-    let said = output.success().out;
+    let said = room.race(&[&own[..], &["--load", "--expect-prefix ["]].concat()).success().out;
     for want in ["depth 4", "thread  "] {
         assert!(said.contains(want), "expected `{want}` in\n{said}");
     }
     assert!(room.text("report.html").contains("best: epoll or thread?"));
-    room.run(&[&own[..], &["--engines", "epol"]].concat()).exits(2).says("did you mean epoll?");
+    room.race(&[&own[..], &["--engines", "epol"]].concat()).exits(2).says("did you mean epoll?");
     // Its protocol is found out; without a service the engines are raced on the market.
     let asked = room.run(&["race", "--service", &service, "--dry-run"]).success();
     asked.says("the service speaks the stock market");
@@ -76,10 +86,8 @@ fn a_service_of_ones_own_is_raced_on_its_engines() {
 #[test]
 fn a_second_race_is_appended_and_json_is_one_document() {
     let room = Room::shared();
-    let words =
-        [&["race", "--arms", "epoll", "--no-twin", "--json", "--out", "kept"], &SMALL[..]].concat();
     for _ in 0..2 {
-        let said = room.run(&words).out;
+        let said = room.race(&["--arms", "epoll", "--no-twin", "--json", "--out", "kept"]).out;
         let json: lab::verdict::Summary = serde_json::from_str(&said).expect("one JSON document");
         assert_eq!(json.points.len(), 2);
         assert_eq!(json.broken, Vec::<String>::new());
@@ -90,37 +98,26 @@ fn a_second_race_is_appended_and_json_is_one_document() {
 }
 
 /// Answers `success` to every order and always shows the same book.
-fn lie(peer: TcpStream) {
-    let Ok(mut replies) = peer.try_clone() else { return };
-    for line in BufReader::new(peer).lines().map_while(Result::ok) {
-        let word = line.split(' ').next().unwrap_or_default();
-        let reply = match word {
-            "show" => "1 1000 5\n\n".to_string(),
-            _ => format!("[{word}] success\n"),
+fn lie(client: TcpStream) -> io::Result<()> {
+    for line in BufReader::new(client.try_clone()?).lines() {
+        let reply = match line?.split(' ').next() {
+            Some("show") | None => "1 1000 5\n\n".to_owned(),
+            Some(side) => format!("[{side}] success\n"),
         };
-        if replies.write_all(reply.as_bytes()).is_err() {
-            return;
-        }
+        (&client).write_all(reply.as_bytes())?;
     }
+    Ok(())
 }
 
 #[test]
 fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
     let room = Room::shared();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for peer in listener.incoming().flatten() {
-            thread::spawn(|| lie(peer));
-        }
-    });
+    let address = testkit::listen(lie);
     // The lab watches and stops that process; the false replies come from this one.
     let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
-    let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
-    let words = [&words[..], &SMALL[..]].concat();
-    room.run(&words).exits(1).says("MODEL CHECK FAILED: liar, depth 1, block 1");
-    let page = room.text("report.html");
-    assert!(page.contains("The speeds below must not be used"));
+    let words = ["--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
+    room.race(&words).exits(1).says("MODEL CHECK FAILED: liar, depth 1, block 1");
+    assert!(room.text("report.html").contains("The speeds below must not be used"));
 }
 
 #[test]
@@ -128,15 +125,14 @@ fn a_server_of_the_course_is_reached_by_its_framing() {
     let room = Room::shared();
     let flags = "--port {port} --data {dir}/stock.txt --framing fixed:8192";
     let mine = format!("mine=sh -c 'exec {BINARY} serve stock {flags}'");
-    let words = ["race", "--arms", "epoll", "--arm", &mine, "--no-twin"];
-    let framed = [&words[..], &["--framing", "fixed:8192"], &SMALL[..]].concat();
-    let said = room.run(&framed).success().out;
+    let words = ["--arms", "epoll", "--arm", &mine, "--no-twin"];
+    let said = room.race(&[&words[..], &["--framing", "fixed:8192"]].concat()).success().out;
     assert!(!said.contains("not measured"), "{said}");
     let other = Room::shared();
     // A probe of a silent server takes ten seconds.
     let one_point = SMALL.map(|word| if word == "1,4" { "1" } else { word });
     other
-        .run(&[&words[..], &one_point[..]].concat())
+        .run(&[&["race"], &words[..], &one_point].concat())
         .exits(2)
         .says("mine cannot be raced")
         .says("--framing mine=fixed:8192");
@@ -178,7 +174,7 @@ fn a_plan_file_runs_every_kind_of_load_point() {
     let room = Room::shared();
     std::fs::write(room.path().join("plan.toml"), EVERY_KIND).expect("the room is writable");
     let said = room.run(&["race", "plan.toml"]).success().out;
-    let run = lab::record::read(&room.path().join("report.jsonl")).expect("raw data").remove(0);
+    let run = room.raced();
     assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
     assert_eq!(run.trials.len(), 16, "eight load points and two arms");
     for trial in &run.trials {
@@ -250,8 +246,7 @@ fn a_planted_difference_is_found_and_fails_the_build() {
     let fail = ["--fail-if", "slow rps < 0.95x quick", "--fail-if", "slow rps > 1.5x quick"];
     let output = room.run(&[&words[..], &size[..], &fail[..]].concat());
     let told = &output.err;
-    let (mut ratios, run) = (Vec::new(), lab::record::read(&room.path().join("report.jsonl")));
-    let run = run.expect("raw data").remove(0);
+    let (mut ratios, run) = (Vec::new(), room.raced());
     assert_eq!(run.manifest.plan.baseline, "quick", "the first arm is the baseline");
     for block in 0..6 {
         let rate = |arm: &str| {
@@ -276,11 +271,8 @@ fn a_planted_difference_is_found_and_fails_the_build() {
 fn every_shipped_plan_is_one() {
     let room = Room::shared();
     let mut seen = 0;
-    for entry in std::fs::read_dir(root().join("experiments"))
-        .expect("the folder is in the repository")
-        .flatten()
-    {
-        let path = entry.path();
+    let plans = std::fs::read_dir(root().join("experiments")).expect("it is in the repository");
+    for path in plans.flatten().map(|entry| entry.path()) {
         if path.extension().is_none_or(|ending| ending != "toml") {
             continue;
         }

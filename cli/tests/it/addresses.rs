@@ -1,22 +1,19 @@
 //! Several addresses of one server, and the rights that it gives up once it listens.
 
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use sys::signal::Signal;
 
 use crate::arms::Arm;
-use crate::harness::{BINARY, Client, Folder, PATIENCE, Plan, Server, skip};
-use crate::web::{get, site, undated};
+use crate::harness::{BINARY, Client, Plan, Server, skip};
+use crate::web::{check_digits, get, site};
 
 /// Several addresses at once, before and after a hand-over; all clients are served, and all names
 /// are told.
 pub fn several_addresses(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let path = folder.path().join("socket");
     let host = format!("unix:{}", path.display());
     let more = ["--listen", "127.0.0.2:0", "--listen", &host, "--upgradable"];
@@ -36,12 +33,7 @@ pub fn several_addresses(arm: &Arm) {
                 client.send(&request);
                 assert!(client.rest().ends_with(b"\r\n\r\n0123456789"));
             }
-            let mut client = UnixStream::connect(&path).expect("a server");
-            client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-            client.write_all(request.as_bytes()).expect("it listens");
-            let mut heard = Vec::new();
-            client.read_to_end(&mut heard).expect("a reply");
-            assert!(heard.ends_with(b"\r\n\r\n0123456789"), "{}", undated(&heard));
+            check_digits(&path, "");
         }
     };
     ask(&server);
@@ -56,11 +48,9 @@ pub fn several_addresses(arm: &Arm) {
 /// hands over to a successor that is this user already.
 pub fn rights_are_given_up(arm: &Arm) {
     if sys::own::user() != 0 {
-        skip("root");
-        return;
+        return skip("root");
     }
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let open = |path: &Path| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("our own");
     };

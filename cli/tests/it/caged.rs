@@ -1,10 +1,10 @@
 //! A server with little memory and hundreds of clients that request much and read nothing. The
 //! server makes no output beyond a connection's high-water mark, so it survives and serves others.
 
-use rustix::process::{Resource, Rlimit};
+use rustix::process::Resource;
 
 use crate::arms::Arm;
-use crate::harness::{Cage, Client, Plan, Server, data_bytes, skip};
+use crate::harness::{Cage, Client, Plan, Server, data_bytes, limit, skip};
 use crate::market::book;
 
 /// The most memory that a server may use for all of them, in bytes.
@@ -53,9 +53,7 @@ pub fn a_deaf_crowd_in_little_memory(arm: &Arm) {
     let server = serve(arm).start();
     for pid in server.family().0 {
         let most = data_bytes(pid).expect("the server runs") + MEMORY_MAX;
-        let limit = Rlimit { current: Some(most), maximum: Some(most) };
-        let pid = rustix::process::Pid::from_raw(pid.number());
-        rustix::process::prlimit(pid, Resource::Data, limit).expect("our own child's limit");
+        limit(pid, Resource::Data, Some(most), Some(most));
     }
     check(server);
 }
@@ -63,8 +61,7 @@ pub fn a_deaf_crowd_in_little_memory(arm: &Arm) {
 /// All memory is bounded, including the kernel's for the server: no process is killed.
 pub fn a_deaf_crowd_in_a_cage(arm: &Arm) {
     let Some(cage) = Cage::new(CAGE) else {
-        skip("a control group");
-        return;
+        return skip("a control group");
     };
     let before: Vec<&str> = cage.before.iter().map(String::as_str).collect();
     check(serve(arm).behind(&before).start());

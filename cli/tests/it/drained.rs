@@ -273,12 +273,10 @@ fn a_state_of_another_layout_is_refused_and_later_successors_lose_no_line() {
     let request = web::get("/great", "");
     let exchange = Exchange { request: request.as_bytes(), head_max: 500, end: &great };
     for arm in [&EPOLL, &PREFORK] {
-        let folder = Folder::new();
-        let root = web::site(&folder);
+        let (folder, root) = web::site();
         folder.file("site/great", &great);
-        let log = folder.path().join("access.log");
-        let path = log.to_str().expect("a temporary path is text");
-        let flags = [root.as_str(), "--upgradable", "--access-log", path];
+        let log = folder.path().join("access.log").display().to_string();
+        let flags = [root.as_str(), "--upgradable", "--access-log", &log];
         let mut server = Plan::new(arm, "http").with(&flags).start();
         let state = state(&server);
         let mut hash = [0; 8];

@@ -5,8 +5,6 @@
 //! The tracer slows down each watched call many times, so conversations are short. The server stays
 //! our child.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -14,7 +12,7 @@ use sim::laws::probe::{Menu, requests};
 use sys::signal::Signal;
 
 use crate::arms::{Arm, EPOLL};
-use crate::harness::{Client, Ended, Folder, PATIENCE, Plan, Server, free_port, skip, soak};
+use crate::harness::{Client, Ended, Folder, PATIENCE, Plan, Server, skip, soak};
 use crate::market::book;
 use crate::probe;
 
@@ -49,10 +47,9 @@ struct Lie<'a> {
     step: u32,
 }
 
-/// A server with injected faults, and the tracer's log.
+/// A server with injected faults, and the folder of the tracer's log `calls`.
 struct Deceived {
     server: Server,
-    log: PathBuf,
     folder: Folder,
 }
 
@@ -65,28 +62,26 @@ fn deceive(plan: Plan<'_>, lies: &[Lie<'_>]) -> Option<Deceived> {
     }
     let folder = Folder::new();
     let log = folder.path().join("calls");
-    let mut before: Vec<String> = STRACE.iter().map(|&word| word.to_owned()).collect();
-    before.extend(["-o", log.to_str().expect("a temporary path is text")].map(str::to_owned));
     let calls: Vec<&str> = lies.iter().map(|lie| lie.calls).collect();
-    before.extend(["-e".to_owned(), format!("trace={}", calls.join(","))]);
-    for Lie { calls, error, first, step } in lies {
-        let lie = format!("inject={calls}:error={error}:when={first}+{step}");
-        before.extend(["-e".to_owned(), lie]);
-    }
-    let before: Vec<&str> = before.iter().map(String::as_str).collect();
-    Some(Deceived { server: plan.behind(&before).start(), log, folder })
+    let trace = format!("trace={}", calls.join(","));
+    let lie = |Lie { calls, error, first, step }: &Lie<'_>| {
+        format!("inject={calls}:error={error}:when={first}+{step}")
+    };
+    let lies: Vec<String> = lies.iter().map(lie).collect();
+    let mut before = STRACE.to_vec();
+    before.extend(["-o", log.to_str().expect("a temporary path is text"), "-e", &trace]);
+    before.extend(lies.iter().flat_map(|lie| ["-e", lie.as_str()]));
+    Some(Deceived { server: plan.behind(&before).start(), folder })
 }
 
 impl Deceived {
     /// Stops the server, which must have met a fault and must not have lost a worker.
     #[track_caller]
     fn stop(self) -> Ended {
-        let Deceived { server, log, folder } = self;
-        server.signal(Signal::TERM);
-        let ended = server.ended(PATIENCE).success().says("0 workers replaced");
-        let text = std::fs::read_to_string(&log).expect("what strace has written");
+        self.server.signal(Signal::TERM);
+        let ended = self.server.ended(PATIENCE).success().says("0 workers replaced");
+        let text = self.folder.text("calls");
         assert!(text.contains("INJECTED"), "nothing was injected into {text:.2000}");
-        drop(folder);
         ended
     }
 }
@@ -157,18 +152,15 @@ fn a_mask_that_is_refused_costs_no_order() {
         }
         let (folder, data) = Folder::with("stock.txt", book(1, 100));
         let lie = format!("inject=rt_sigprocmask:error=EINVAL:when={first}");
-        let log = folder.path().join("calls");
-        let log = log.to_str().expect("a temporary path is text");
-        let before = [&STRACE[..], &["-o", log, "-e", "trace=rt_sigprocmask", "-e", &lie]].concat();
-        let port = free_port();
-        let mut server = EPOLL.stock(&data).behind(&before).launch(port);
+        let log = folder.path().join("calls").display().to_string();
+        let trace = ["-o", &log, "-e", "trace=rt_sigprocmask", "-e", &lie];
+        let (mut server, address) =
+            EPOLL.stock(&data).behind(&[&STRACE[..], &trace].concat()).launch();
         if server.next_line(PATIENCE).is_none() {
             server.end(PATIENCE).exits(1);
             continue;
         }
-        let mut client = Client::new(SocketAddr::from(([127, 0, 0, 1], port)));
-        assert_eq!(client.ask("sell 1 1"), "[sell] success");
-        drop(client);
+        assert_eq!(Client::new(address).ask("sell 1 1"), "[sell] success");
         server.signal(Signal::TERM);
         server.end(PATIENCE).success();
         let saved = std::fs::read_to_string(&data).expect("the file");

@@ -2,8 +2,7 @@
 //! while clients trade with receipts. `roundhouse check` is the judge.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 
 use stats::Rng;
@@ -13,9 +12,8 @@ use testkit::Process;
 use testkit::procfs::Family;
 
 use crate::arms::Arm;
-use crate::harness::{
-    BINARY, Folder, PATIENCE, Plan, Server, eventually, free_port, ms, skip, soak,
-};
+use crate::durable::{check_log, judge};
+use crate::harness::{Folder, PATIENCE, Plan, Server, eventually, free_port, ms, soak};
 use crate::market::book;
 use crate::status::Told;
 
@@ -32,7 +30,6 @@ struct Members {
 impl Members {
     fn start() -> Option<Members> {
         if !testkit::has("etcd") {
-            skip("etcd");
             return None;
         }
         let [clients, peers] = [[(); 3]; 2].map(|three| three.map(|()| free_port()));
@@ -82,21 +79,8 @@ fn node<'a>(arm: &'a Arm, members: &Members, at: usize, port: u16) -> Plan<'a> {
         fs::write(&data, book(5, LEFT)).expect("our own folder");
     }
     let port = port.to_string();
-    arm.stock(&data).with(&[
-        "--replicate",
-        &members.address(),
-        "--log-keep",
-        "100",
-        "--port",
-        &port,
-    ])
-}
-
-fn judge(addresses: &str, orders: u64, receipts: &Path) -> Child {
-    let args = ["check", addresses, "--patience", "60s", "--clients", "12", "--orders"];
-    let mut judge = Command::new(BINARY);
-    judge.args(args).arg(orders.to_string()).arg("--save").arg(receipts);
-    judge.stdout(Stdio::null()).spawn().expect("the binary runs")
+    let more = ["--replicate", &members.address(), "--log-keep", "100", "--port", &port];
+    arm.stock(&data).with(&more)
 }
 
 /// Nodes are killed with all their processes and paused, and members of etcd too, one at a time:
@@ -109,8 +93,8 @@ pub fn nodes_and_members_die(arm: &Arm) {
     let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let receipts = members.folder.path().join("receipts");
     let (rounds, orders) = soak((4, 8_000), (200, 400_000));
-    let mut judge = judge(&format!("stock://{}", hosts.join(",")), orders, &receipts);
-    let mut rng = Rng::new(orders);
+    let mut judge = judge(&hosts.join(","), (12, orders), &receipts);
+    let mut rng = Rng::new(orders as u64);
     for round in 0..rounds {
         sleep(ms(300 + rng.below(300) as u64));
         let at = rng.below(3);
@@ -138,17 +122,7 @@ pub fn nodes_and_members_die(arm: &Arm) {
     let shown: Vec<String> = nodes.iter().map(|node| node.show()).collect();
     assert!(shown.iter().all(|it| *it == shown[0]), "nodes differ: {shown:?}");
     nodes.into_iter().for_each(|node| assert_eq!(node.stop().code, Some(0)));
-    let run = |args: &[&str]| {
-        let ended = Command::new(BINARY).args(args).output().expect("the binary runs");
-        assert!(ended.status.success(), "{args:?}: {ended:?}");
-        String::from_utf8(ended.stdout).expect("text")
-    };
-    let receipts = receipts.to_str().expect("a temporary path is text");
-    run(&["check", receipts, "--log", &members.address()]);
-    let replayed = run(&["log", "replay", &members.address()]);
-    for (shown, replayed) in shown[0].lines().zip(replayed.lines()) {
-        assert!(shown.starts_with(&format!("{replayed} ")), "{shown} after {replayed}");
-    }
+    check_log(&members.address(), &receipts, &shown[0]);
 }
 
 /// The states of the store's members in the status of a node, ascending.

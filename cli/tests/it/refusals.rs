@@ -15,11 +15,7 @@ fn arm(flags: &'static str) -> Arm {
 /// The server ends at once with `code`, prints each of `words`, and nothing on stdout.
 #[track_caller]
 fn check(ended: Ended, code: i32, words: &[&str]) {
-    let Ended { code: found, err: stderr, .. } = ended;
-    assert_eq!(found, Some(code), "{stderr}");
-    for word in words {
-        assert!(stderr.contains(word), "expected {word:?} in {stderr:?}");
-    }
+    words.iter().fold(ended.exits(code), |ended, word| ended.says(word));
 }
 
 #[track_caller]

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::process::{Resource, Rlimit};
+use rustix::process::Resource;
 use sys::signal::Signal;
 
 use crate::arms::{Arm, EPOLL};
-use crate::harness::{Ended, Folder, PATIENCE, Raise, Server, eventually, ms, skip, soak};
+use crate::harness::{Folder, PATIENCE, Raise, Server, eventually, limit, ms, skip, soak};
 use crate::market::{book, parse};
 
 fn modified(path: &Path) -> SystemTime {
@@ -47,8 +47,7 @@ pub fn saved_when_the_last_client_is_gone(arm: &Arm) {
     assert_eq!(modified(&data), before);
     server.stop();
     assert_eq!(modified(&data), before);
-    let names = fs::read_dir(folder.path()).expect("our folder").count();
-    assert_eq!(names, 1, "a temporary file was left");
+    assert_eq!(folder.names(), ["stock.txt"], "a temporary file was left");
 }
 
 /// At intervals, with a client that stays.
@@ -131,8 +130,7 @@ fn check_unsaved(server: Server, data: &Path, reason: &str) {
     server.says(reason);
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "it serves on");
     server.signal(Signal::TERM);
-    let Ended { code, err: stderr, .. } = server.ended(PATIENCE);
-    assert_eq!(code, Some(1), "{stderr}");
+    let stderr = server.ended(PATIENCE).exits(1).err;
     assert_eq!(stderr.matches("until this is mended").count(), 1, "{stderr}");
     assert_eq!(fs::read(data).expect("the file"), before);
 }
@@ -143,12 +141,9 @@ pub fn a_full_disk(arm: &Arm) {
     let shell = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
     let server = arm.stock(&data).behind(&shell).start();
     // The limit comes only now, because shared memory counts as a file and had to exist before.
-    let pid = rustix::process::Pid::from_raw(server.pid.number());
-    let limit = Rlimit { current: Some(512), maximum: None };
-    rustix::process::prlimit(pid, Resource::Fsize, limit).expect("our own child's limit");
+    limit(server.pid, Resource::Fsize, Some(512), None);
     check_unsaved(server, &data, "could not write");
-    let names = fs::read_dir(folder.path()).expect("our folder").count();
-    assert_eq!(names, 1, "a temporary file was left");
+    assert_eq!(folder.names(), ["stock.txt"], "a temporary file was left");
 }
 
 /// The capabilities by which root ignores permissions (capabilities(7)).
@@ -185,12 +180,8 @@ pub fn a_read_only_directory(arm: &Arm) {
 pub fn one_server_a_book(arm: &Arm) {
     let (folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let check_refused = |holder: &Server| {
-        let Ended { code, err, .. } = arm.stock(&data).fail();
-        assert_eq!(code, Some(2), "{err}");
-        assert!(
-            err.contains(&format!("process {} serves it already", holder.pid.number())),
-            "{err}"
-        );
+        let reason = format!("process {} serves it already", holder.pid.number());
+        arm.stock(&data).fail().exits(2).says(&reason);
     };
     let mut server = arm.stock(&data).with(&["--upgradable"]).start();
     check_refused(&server);
@@ -229,8 +220,8 @@ fn a_book_that_a_person_changes_is_left_alone_and_nothing_is_lost() {
         server.says("changed by hand while it was served");
         check_file(&folder.path().join("stock.txt.served"), PATIENCE, "1 7 100\n2 20 200\n");
         server.signal(Signal::TERM);
-        let Ended { code, err, .. } = server.ended(PATIENCE);
-        assert_eq!((code, err.matches("cannot save").count()), (Some(1), 1), "{err}");
+        let err = server.ended(PATIENCE).exits(1).err;
+        assert_eq!(err.matches("cannot save").count(), 1, "{err}");
         assert_eq!(fs::read_to_string(&data).expect("the file"), edit);
     }
 }
@@ -253,9 +244,7 @@ fn a_book_is_a_regular_file() {
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     for place in [Path::new("/dev/zero"), &pipe, folder.path()] {
-        let Ended { code, err, .. } = EPOLL.stock(place).fail();
-        assert_eq!(code, Some(2), "{err}");
-        assert!(err.contains("expected a regular file"), "{err}");
+        EPOLL.stock(place).fail().exits(2).says("expected a regular file");
     }
 }
 

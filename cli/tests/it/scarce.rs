@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit};
+use rustix::process::Resource;
 use sys::process::Pid;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Family, Folder, PATIENCE, Plan, eventually, ms, numbers};
+use crate::harness::{self, Client, Family, Folder, PATIENCE, Plan, eventually, ms, numbers};
 use crate::market::book;
 
 /// CPU time that a server without descriptors may use in half a second.
@@ -87,9 +87,7 @@ fn limit(family: &Family, most: impl Fn(Pid) -> Option<u64>) {
     // The server has raised its soft limit to the hard one, which is ours too.
     let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
     for &pid in &family.0 {
-        let limit = Rlimit { current: most(pid).or(maximum), maximum };
-        let pid = rustix::process::Pid::from_raw(pid.number());
-        rustix::process::prlimit(pid, Resource::Nofile, limit).expect("our own child's limit");
+        harness::limit(pid, Resource::Nofile, most(pid).or(maximum), maximum);
     }
 }
 

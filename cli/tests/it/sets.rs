@@ -34,8 +34,7 @@ fn is_served(client: &mut Client) -> bool {
 pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
     // For our descriptors and the server's, which inherits our limit.
     if sys::limits::raise_open_files(8192).expect("our own limit") < 8192 {
-        skip("descriptors by the thousand");
-        return;
+        return skip("descriptors by the thousand");
     }
     let mut server = arm.book(book(3, 100)).start();
     let mut inside: Vec<Client> = (0..FIT).map(|_| server.client()).collect();

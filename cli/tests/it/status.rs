@@ -2,6 +2,7 @@
 //! metrics by a strict reader, orders, reloads. A client of the administration delays no other
 //! client.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ pub fn counts_agree_with_what_was_served(arm: &Arm) {
     let letters: String = workers.iter().filter_map(|worker| worker["letter"].as_str()).collect();
     assert!(letters.chars().all(|letter| "_RBWC-".contains(letter)), "{letters}");
     let metrics = metrics(&told.ask("GET", "/metrics"));
-    let of = |name: &str| metrics.iter().find(|(found, _)| found == name).map(|(_, value)| *value);
+    let of = |name: &str| metrics.get(name).copied();
     let requests = "roundhouse_requests_total{service=\"stock\"}";
     assert_eq!(of(requests), Some(answered as f64));
     assert_eq!(of("roundhouse_connections_accepted_total"), Some(clients as f64));
@@ -130,25 +131,22 @@ pub fn counts_agree_with_what_was_served(arm: &Arm) {
 }
 
 /// Reads metrics as strictly as a scraper may, and returns the series with their values.
-fn metrics(text: &str) -> Vec<(String, f64)> {
+fn metrics(text: &str) -> BTreeMap<String, f64> {
     let body = text.strip_suffix("# EOF\n").expect("the end is said");
-    let (mut name, mut kind) = (String::new(), String::new());
-    let mut found: Vec<(String, f64)> = Vec::new();
-    let mut named: Vec<String> = Vec::new();
+    let (mut name, mut kinds, mut found) = ("", BTreeMap::new(), BTreeMap::new());
     for line in body.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            name = rest.split(' ').next().expect("a name").to_owned();
-            assert!(!named.contains(&name), "told twice: {name}");
-            named.push(name.clone());
+            name = rest.split(' ').next().expect("a name");
+            assert!(!kinds.contains_key(name), "told twice: {name}");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let (typed, type_) = rest.split_once(' ').expect("a type");
+            let (typed, kind) = rest.split_once(' ').expect("a type");
             assert_eq!(typed, name, "the type behind its help");
-            kind = type_.to_owned();
+            kinds.insert(name, kind);
         } else {
             let (series, value) = line.rsplit_once(' ').expect("a value");
-            check_series(series, &name, &kind);
-            assert!(!found.iter().any(|(other, _)| other == series), "twice: {series}");
-            found.push((series.to_owned(), value.parse().expect("a number")));
+            check_series(series, name, kinds[name]);
+            let other = found.insert(series.to_owned(), value.parse().expect("a number"));
+            assert_eq!(other, None, "twice: {series}");
         }
     }
     assert!(found.len() > 20, "{text}");

@@ -1,13 +1,13 @@
 //! `roundhouse top` on a separate terminal, and as a line of JSON.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::arms::{EPOLL, PREFORK};
 use crate::harness::{BINARY, Folder, PATIENCE};
 use crate::market::book;
-use testkit::Terminal;
+use testkit::{Ended, Terminal, run};
 
 fn terminal(args: &[&str]) -> Terminal {
     Terminal::start(Command::new(BINARY).arg("top").args(args))
@@ -21,9 +21,8 @@ fn await_words(terminal: &Terminal, words: &[&str]) {
     }
 }
 
-fn top(args: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
-    command.arg("top").args(args).stdin(Stdio::null()).output().expect("the binary starts")
+fn top(args: &[&str]) -> Ended {
+    run(Command::new(BINARY).arg("top").args(args))
 }
 
 #[test]
@@ -66,28 +65,23 @@ fn it_leaves_a_server_alone_when_it_leaves() {
 fn one_sample_as_json() {
     let server = EPOLL.book(book(3, 1000)).start();
     let pid = server.pid.to_string();
-    let output = top(&[&pid, "--once", "--json", "--interval", "100ms"]);
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = top(&[&pid, "--once", "--json", "--interval", "100ms"]).out;
     assert_eq!(text.lines().count(), 1, "{text}");
     let told: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!((&told["service"], &told["pid"]), (&"stock".into(), &server.pid.number().into()));
     assert_eq!(told["shape"]["engine"], "epoll");
     assert_eq!(told["cost"]["processes"], 1);
     assert!(told["between"]["window_seconds"].as_f64().is_some_and(|seconds| seconds >= 0.1));
-    let plain = String::from_utf8(top(&[&pid, "--once"]).stdout).expect("text");
+    let plain = top(&[&pid, "--once"]).out;
     assert!(plain.contains("stock on epoll") && plain.contains("board        _"), "{plain}");
     server.stop();
-    let nobody = top(&[&pid, "--once"]);
-    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
-    assert!(nobody.status.code() == Some(1) && said.contains("found none that answers"), "{said}");
+    top(&[&pid, "--once"]).exits(1).says("found none that answers");
 }
 
 #[test]
 fn without_a_terminal_it_says_what_to_say() {
     let server = EPOLL.book(book(3, 1000)).start();
-    let output = top(&[&server.pid.to_string()]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("--once"), "{said}");
+    top(&[&server.pid.to_string()]).exits(1).says("--once");
     server.stop();
 }
 
@@ -97,20 +91,18 @@ fn an_address_or_a_path_of_ones_own() {
     let (server, ready) = EPOLL.stock(&data).with(&["--admin", "127.0.0.1:0"]).announce();
     let place = ready["admin"].as_str().expect("an address");
     assert!(place.starts_with("http://127.0.0.1:"), "{place}");
-    let told = String::from_utf8(top(&[place, "--once"]).stdout).expect("text");
-    assert!(told.contains("stock on epoll"), "{told}");
+    let told = |place: &str| top(&[place, "--once"]).out;
+    assert!(told(place).contains("stock on epoll"), "{}", told(place));
     server.stop();
     let path = folder.path().join("own.sock");
     let path = path.to_str().expect("text");
     let server = EPOLL.stock(&data).with(&["--admin", path]).start();
-    let told = String::from_utf8(top(&[path, "--once"]).stdout).expect("text");
-    assert!(told.contains("stock on epoll"), "{told}");
+    assert!(told(path).contains("stock on epoll"), "{}", told(path));
     let other = folder.file("other.txt", book(3, 1000));
     EPOLL.stock(&other).with(&["--admin", path]).fail().exits(2).says("another server answers");
     server.stop();
     let (server, ready) = EPOLL.stock(&data).with(&["--admin", "none"]).announce();
     assert_eq!(ready["admin"], Value::Null);
     server.stop();
-    let open = EPOLL.stock(&data).with(&["--admin", "0.0.0.0:0"]).fail();
-    assert!(open.code == Some(2) && open.err.contains("--admin-anywhere"), "{}", open.err);
+    EPOLL.stock(&data).with(&["--admin", "0.0.0.0:0"]).fail().exits(2).says("--admin-anywhere");
 }

@@ -11,15 +11,13 @@ use sys::signal::Signal;
 use testkit::Process;
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Plan, free_port, ms};
+use crate::harness::{Client, Folder, PATIENCE, Plan, ms};
 
 #[track_caller]
 fn check(arm: &Arm, redirections: &str) {
     let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let script = format!("exec \"$0\" \"$@\" {redirections}");
-    let port = free_port();
-    let mut server = arm.stock(&data).behind(&["sh", "-c", &script]).launch(port);
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let (mut server, address) = arm.stock(&data).behind(&["sh", "-c", &script]).launch();
     let mut client = connect(&mut server, address);
     assert_eq!(client.ask("buy 1 1"), "[buy] success");
     drop(client);
@@ -68,9 +66,7 @@ pub fn a_reader_that_pauses_stops_nothing(arm: &Arm) {
         let script = format!("exec \"$0\" \"$@\" >{name} 2>{name}");
         let flags = ["--demo", "--verbose", "--access-log", log];
         let plan = Plan::new(arm, "http").with(&flags).behind(&["sh", "-c", &script]);
-        let port = free_port();
-        let mut server = plan.launch(port);
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let (mut server, address) = plan.launch();
         drop(connect(&mut server, address));
         for _ in 0..20 {
             let mut client = Client::new(address);

@@ -25,8 +25,9 @@ const GREAT: usize = 10 << 20;
 /// output (128 KiB) and a piece (64 KiB) with room for the allocator; the file itself is larger.
 const GROWTH_MAX: u64 = 4 << 20;
 
-/// A site with links to a secret file outside it.
-pub fn site(folder: &Folder) -> String {
+/// A folder with a site, which has links to a secret file outside it, and the path of the site.
+pub fn site() -> (Folder, String) {
+    let folder = Folder::new();
     let root = folder.path().join("site");
     std::fs::create_dir_all(root.join("d")).expect("a temporary directory");
     folder.file("secret", "secret");
@@ -38,7 +39,8 @@ pub fn site(folder: &Folder) -> String {
         file.set_modified(UNIX_EPOCH + CHANGED).expect("our own file");
     }
     std::os::unix::fs::symlink("../secret", root.join("leak")).expect("a link");
-    root.to_str().expect("a temporary path is text").to_owned()
+    let root = root.display().to_string();
+    (folder, root)
 }
 
 /// The server of a site, with the routes of the demonstration.
@@ -108,8 +110,7 @@ fn simulated(root: &str, input: &str) -> String {
 
 /// Every kind of request in one burst: the same bytes from every engine as from the service alone.
 pub fn the_same_answers(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (_folder, root) = site();
     let server = serve(arm, &root, &[]);
     let input = conversation(&tag_of(&server, "/a.txt"));
     let wanted = simulated(&root, &input);
@@ -127,60 +128,33 @@ pub fn the_same_answers(arm: &Arm) {
     server.stop();
 }
 
-/// A file that is new, and one that was at rest for a second, which stays open: the next request
-/// sees that it was written, replaced or removed.
-#[test]
-fn open_files_are_looked_at() {
-    let folder = Folder::new();
-    let server = serve(&EPOLL, &site(&folder), &[]);
-    tags_change_with_the_content(&server, &folder);
-    let paths = ["written", "replaced", "removed"].map(|name| {
-        folder.file(&format!("site/{name}.txt"), "old");
-        folder.path().join(format!("site/{name}.txt"))
-    });
-    std::thread::sleep(ms(1_100));
-    let mut client = server.client();
-    let mut ask = |name: &str| {
-        client.send(get(&format!("/{name}.txt"), ""));
-        String::from_utf8(body(&mut client)).expect("text")
-    };
-    for name in ["written", "replaced", "removed"] {
-        assert_eq!([ask(name), ask(name)], ["old"; 2]);
-    }
-    folder.file("site/written.txt", "new");
-    std::fs::rename(folder.file("site/fresh.txt", "new"), &paths[1]).expect("a name in one folder");
-    std::fs::remove_file(&paths[2]).expect("our own file");
-    assert_eq!(["written", "replaced"].map(&mut ask), ["new"; 2]);
-    assert_eq!(ask("removed"), "404 Not Found\nthere is no such page\n");
-    drop(client);
-    server.stop();
-}
-
 /// A file that is replaced by one of the same length and the same modification time, as in an image
 /// or a package store, has another tag, and no date that would name both.
-fn tags_change_with_the_content(server: &Server, folder: &Folder) {
+#[test]
+fn tags_change_with_the_content() {
+    let (folder, root) = site();
+    let server = serve(&EPOLL, &root, &[]);
     let place = |text: &str| {
         let path = folder.file("site/next.txt", text);
         let file = File::options().append(true).open(&path).expect("just written");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1)).expect("our own file");
         std::fs::rename(&path, path.with_file_name("fixed.txt")).expect("a name in one folder");
-        tag_of(server, "/fixed.txt")
+        tag_of(&server, "/fixed.txt")
     };
     let (old, new) = (place("v1"), place("v2"));
     assert_ne!(old, new);
-    let mut client = server.client();
     let since = "If-Modified-Since: Thu, 01 Jan 1970 00:00:01 GMT\r\n";
-    client.send(get("/fixed.txt", since));
-    assert_eq!(body(&mut client), b"v2", "a constant date is not a validator");
-    client.send(get("/fixed.txt", &format!("If-None-Match: {old}\r\n")));
-    assert_eq!(body(&mut client), b"v2");
+    for fields in [since, &format!("If-None-Match: {old}\r\n")] {
+        let mut client = server.client();
+        client.send(get("/fixed.txt", fields));
+        assert_eq!(body(&mut client), b"v2", "{fields} is not a validator");
+    }
 }
 
 /// curl unpacks to the same bytes what was compressed on the fly, before and after a change of the
 /// file.
 pub fn compressed(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let server = Plan::new(arm, "http").with(&[root.as_str(), "--compress"]).start();
     let url = format!("http://{}/page.html", server.address);
     for round in 0..2 {
@@ -191,8 +165,7 @@ pub fn compressed(arm: &Arm) {
             let mut curl = Command::new("curl");
             curl.args(["-sS", "--http1.1", "--max-time", "20", "-D", "-", "--compressed"]);
             let Ok(output) = curl.args(["-H", &accept, &url]).output() else {
-                skip("curl");
-                return;
+                return skip("curl");
             };
             let heard = String::from_utf8_lossy(&output.stdout);
             let (head, body) = heard.split_once("\r\n\r\n").expect("a head");
@@ -203,11 +176,22 @@ pub fn compressed(arm: &Arm) {
     server.stop();
 }
 
+/// Asks at a socket in the file system for the file with ten digits.
+#[track_caller]
+pub fn check_digits(path: &Path, fields: &str) {
+    let mut client = UnixStream::connect(path).expect("a server");
+    client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let request = get("/a.txt", &format!("Connection: close\r\n{fields}"));
+    client.write_all(request.as_bytes()).expect("it listens");
+    let mut heard = Vec::new();
+    client.read_to_end(&mut heard).expect("a reply");
+    assert!(heard.ends_with(b"\r\n\r\n0123456789"), "{}", undated(&heard));
+}
+
 /// A socket in the file system: a dead one is replaced, a living one is not, and it is gone at the
 /// end. Its clients have no address but the one that a trusted proxy gives them.
 pub fn a_socket_in_the_file_system(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let log = folder.path().join("log").to_str().expect("text").to_owned();
     let path = folder.path().join("socket");
     drop(UnixListener::bind(&path).expect("a name"));
@@ -221,13 +205,7 @@ pub fn a_socket_in_the_file_system(arm: &Arm) {
     assert_eq!(mode & 0o777, 0o640);
     plan().fail().says("another server listens there");
     for _ in 0..3 {
-        let mut client = UnixStream::connect(&path).expect("a server");
-        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let request = get("/a.txt", "Connection: close\r\nX-Forwarded-For: 192.0.2.7\r\n");
-        client.write_all(request.as_bytes()).expect("it listens");
-        let mut heard = Vec::new();
-        client.read_to_end(&mut heard).expect("a reply");
-        assert!(heard.ends_with(b"\r\n\r\n0123456789"), "{}", undated(&heard));
+        check_digits(&path, "X-Forwarded-For: 192.0.2.7\r\n");
     }
     server.stop();
     assert!(!path.exists(), "the socket is removed");
@@ -239,8 +217,7 @@ pub fn a_socket_in_the_file_system(arm: &Arm) {
 /// file; and an address by its name.
 #[test]
 fn rules_come_from_flags_and_a_file() {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let text = "header = ['X-One: 1', '/d X-Two: 2']\nredirect = ['308 /old/*=/d/*']\n";
     let config = folder.file("rules.toml", text);
     let flags = ["--cors", "*", "--cache-control", "*.txt=no-cache", "--fallback", "/a.txt"];
@@ -286,8 +263,7 @@ pub fn body(client: &mut Client) -> Vec<u8> {
 
 /// A client that does not read costs little, and gets every byte when it does.
 pub fn a_great_file_to_a_slow_reader(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let great: Vec<u8> = (0..GREAT as u32).map(|number| (number % 251) as u8).collect();
     folder.file("site/great", &great);
     let server = serve(arm, &root, &[]);
@@ -312,8 +288,7 @@ pub fn a_great_file_to_a_slow_reader(arm: &Arm) {
 /// A client that is too slow with a head or a body gets 408; one that is silent between two
 /// requests is closed without a reply.
 pub fn the_slow_are_told(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (_folder, root) = site();
     let times = ["--head-time", "300ms", "--keep-alive", "300ms", "--body-grace", "300ms"];
     let server = serve(arm, &root, &[&times[..], &["--body-rate", "1000000"]].concat());
     for begun in [
@@ -342,8 +317,7 @@ pub fn the_slow_are_told(arm: &Arm) {
 /// it reads (RFC 9112 9.6: a half close is not a loss of interest).
 pub fn a_half_closed_client_waits_for_free(arm: &Arm) {
     const LEN: u64 = 60 << 20;
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let great = File::create(folder.path().join("site/great")).expect("a temporary directory");
     great.set_len(LEN).expect("a file with a hole");
     let server = serve(arm, &root, &[]);
@@ -375,11 +349,9 @@ pub fn idle_cpu(server: &Server) -> Duration {
 
 /// Every request has its line, also those of the last moment before a stop.
 pub fn no_line_of_the_log_is_lost(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
-    let log = folder.path().join("access.log");
-    let path = log.to_str().expect("a temporary path is text");
-    let server = serve(arm, &root, &["--access-log", path, "--log-format", "json"]);
+    let (folder, root) = site();
+    let log = folder.path().join("access.log").display().to_string();
+    let server = serve(arm, &root, &["--access-log", &log, "--log-format", "json"]);
     for round in 0..4 {
         let mut client = server.client();
         client.send(get(&format!("/a.txt?{round}"), "").repeat(50));
@@ -404,8 +376,7 @@ pub fn no_line_of_the_log_is_lost(arm: &Arm) {
 
 /// The same over TLS: what curl asks for over both versions, in both directions.
 pub fn sealed(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
+    let (folder, root) = site();
     let great: Vec<u8> = (0..3 << 20).map(|at: u32| (at / 11) as u8).collect();
     std::fs::write(folder.path().join("site/great"), &great).expect("a temporary directory");
     let [cert, key] = folder.certify("localhost");
@@ -425,8 +396,7 @@ pub fn sealed(arm: &Arm) {
         Some(output.stdout)
     };
     let Some(page) = curl(&["--tls-max", "1.2", &url("/a.txt"), &url("/json")]) else {
-        skip("curl");
-        return;
+        return skip("curl");
     };
     assert_eq!(page, b"0123456789{\"message\":\"Hello, World!\"}");
     assert!(curl(&["--tlsv1.3", &url("/great")]).is_some_and(|heard| heard == great));
@@ -456,11 +426,11 @@ pub fn sealed(arm: &Arm) {
 /// Slow heads take every worker. The longest silent one gives its place to a client that waits,
 /// long before the time of a head is over.
 pub fn the_silent_make_room(arm: &Arm) {
-    let folder = Folder::new();
+    let (_folder, root) = site();
     let more = ["--head-time", "200s", "--max-connections", "2"];
     // Where each connection gets a worker, the limit makes them few.
     let few = if arm.crowd > 100 { &more[..] } else { &more[..2] };
-    let server = serve(arm, &site(&folder), few);
+    let server = serve(arm, &root, few);
     let begun: Vec<Client> = (0..arm.crowd.min(16))
         .map(|_| {
             let mut client = server.client();

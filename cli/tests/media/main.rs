@@ -10,7 +10,6 @@ mod password;
 mod players;
 mod sound;
 mod stage;
-mod talk;
 mod tap;
 
 use std::path::Path;

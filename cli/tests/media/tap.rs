@@ -7,19 +7,8 @@ use std::time::Duration;
 use sys::signal::Signal;
 use testkit::{PATIENCE, Process, has, skip};
 
+use crate::players::FILMS;
 use crate::stage::{BINARY, Server, films, run, start};
-
-/// Each kind of payload, with the number of its tracks.
-const FILMS: [(&str, usize); 8] = [
-    ("film.ts", 1),
-    ("film.mp4", 2),
-    ("tone.wav", 1),
-    ("alaw.wav", 1),
-    ("disc.wav", 1),
-    ("mono.wav", 1),
-    ("studio.wav", 1),
-    ("talk.ogg", 1),
-];
 
 /// A capture that runs until it is stopped.
 struct Tap(Process);
@@ -63,7 +52,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     let port = server.url.rsplit(':').next().expect("a port");
     let file = folder.join("tap.pcapng");
     let Some(tap) = Tap::start(&file, port) else { return };
-    let playing = FILMS.map(|(film, _)| {
+    let playing = FILMS.map(|film| {
         let url = format!("{}/{film}", server.url);
         start(BINARY, &["play", &url, "--json", "--for", "60s"])
     });
@@ -74,7 +63,8 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     // A line for each sender, with its losses, and an X for any problem.
     let streams = read(&file, port, &["-q", "-z", "rtp,streams"]);
     let lines: Vec<&str> = streams.lines().filter(|line| line.contains(" 0x")).collect();
-    assert_eq!(lines.len(), FILMS.iter().map(|(_, tracks)| tracks).sum::<usize>(), "{streams}");
+    // One of the films has two tracks.
+    assert_eq!(lines.len(), FILMS.len() + 1, "{streams}");
     for line in &lines {
         assert!(line.contains(" 0 (0.0%)") && !line.trim_end().ends_with('X'), "{line}");
     }

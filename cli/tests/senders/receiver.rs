@@ -51,17 +51,22 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Describes and sets up every track; with `within` in the connection.
+    /// A client without a session; with `within` packets will come in the connection.
     #[track_caller]
-    pub fn open(url: &str, within: bool) -> Receiver {
+    pub fn connect(url: &str, within: bool) -> Receiver {
         let place = url.trim_start_matches("rtsp://").split('/').next().expect("a place");
         let stream = TcpStream::connect(place).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         let sockets = (!within).then(pair);
         let (inbox, session, tracks) = (Vec::new(), String::new(), Vec::new());
-        let url = url.to_owned();
-        let mut it = Receiver { stream, inbox, url, asked: 0, session, sockets, tracks };
-        let (_, description) = it.ask("DESCRIBE", "", "Accept: application/sdp\r\n");
+        Receiver { stream, inbox, url: url.to_owned(), asked: 0, session, sockets, tracks }
+    }
+
+    /// Describes and sets up every track.
+    #[track_caller]
+    pub fn open(url: &str, within: bool) -> Receiver {
+        let mut it = Receiver::connect(url, within);
+        let (_, description) = it.check("DESCRIBE", "", "Accept: application/sdp\r\n", "200");
         let media = description.split("\nm=").skip(1);
         let controls: Vec<String> = media.filter_map(|it| field(it, "a=control:")).collect();
         for (at, control) in controls.into_iter().enumerate() {
@@ -71,7 +76,9 @@ impl Receiver {
         it
     }
 
-    fn set_up(&mut self, at: usize, control: String) {
+    /// Sets up the track of this number.
+    #[track_caller]
+    pub fn set_up(&mut self, at: usize, control: String) {
         let lower = match &self.sockets {
             Some(sockets) => {
                 let ports = sockets.each_ref().map(|it| it.local_addr().expect("bound").port());
@@ -79,7 +86,7 @@ impl Receiver {
             }
             None => format!("RTP/AVP/TCP;unicast;interleaved={}-{}", 2 * at, 2 * at + 1),
         };
-        let (head, _) = self.ask("SETUP", &control, &format!("Transport: {lower}\r\n"));
+        let (head, _) = self.check("SETUP", &control, &format!("Transport: {lower}\r\n"), "200");
         let granted = field(&head, "Transport: ").expect("a transport");
         let ssrc = granted.split(';').find_map(|it| it.strip_prefix("ssrc=")).expect(&granted);
         let ssrc = u32::from_str_radix(ssrc, 16).expect(&granted);
@@ -88,13 +95,21 @@ impl Receiver {
         self.tracks.push(Heard { control, ssrc, ..Heard::default() });
     }
 
-    /// Sends a request, and returns head and body of the answer, which must be 200. `at` is a URL,
-    /// the end of one, or empty.
+    /// Sends a request, and returns head and body of the answer, which must have this code.
     #[track_caller]
-    fn ask(&mut self, method: &str, at: &str, fields: &str) -> (String, String) {
+    pub fn check(&mut self, method: &str, at: &str, fields: &str, code: &str) -> (String, String) {
+        let (head, body) = self.ask(method, at, fields);
+        assert_eq!(head.get(9..12), Some(code), "{method} {at} {fields}: {head}");
+        (head, body)
+    }
+
+    /// Sends a request, and returns head and body of the answer. `at` is a URL, `*`, the end of a
+    /// URL, or empty.
+    #[track_caller]
+    pub fn ask(&mut self, method: &str, at: &str, fields: &str) -> (String, String) {
         self.asked += 1;
         let url = match at {
-            whole if whole.starts_with("rtsp://") => whole.to_owned(),
+            whole if whole.starts_with("rtsp://") || whole == "*" => whole.to_owned(),
             "" => self.url.clone(),
             end => format!("{}/{end}", self.url),
         };
@@ -105,9 +120,8 @@ impl Receiver {
         self.stream.write_all(format!("{request}\r\n").as_bytes()).expect("it listens");
         self.stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         loop {
-            if let Some((head, body)) = self.answer() {
-                assert!(head.starts_with("RTSP/1.0 200"), "{request}\n{head}");
-                return (head, body);
+            if let Some(answer) = self.answer() {
+                return answer;
             }
             assert!(self.read(), "{request}: no answer");
         }
@@ -152,7 +166,7 @@ impl Receiver {
     #[track_caller]
     pub fn play(&mut self, range: Option<&str>) {
         let range = range.map_or(String::new(), |range| format!("Range: npt={range}\r\n"));
-        let (head, _) = self.ask("PLAY", "", &range);
+        let (head, _) = self.check("PLAY", "", &range, "200");
         let info = field(&head, "RTP-Info: ").expect("RTP-Info");
         for track in &mut self.tracks {
             let about = info.split(',').find(|it| {
@@ -170,13 +184,13 @@ impl Receiver {
     /// Stops it.
     #[track_caller]
     pub fn pause(&mut self) {
-        self.ask("PAUSE", "", "");
+        self.check("PAUSE", "", "", "200");
     }
 
     /// Ends it.
     #[track_caller]
     pub fn tear_down(&mut self) {
-        self.ask("TEARDOWN", "", "");
+        self.check("TEARDOWN", "", "", "200");
     }
 
     /// The number of received packets of each track.

@@ -71,24 +71,17 @@ fn many_sessions_share_sockets() {
 
 /// A relay to a server that names no SSRC (RFC 2326 section 12.39 leaves it to the server).
 fn nameless(to: SocketAddr) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    std::thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let server = TcpStream::connect(to).expect("our own server");
-            let ends = [&client, &server].map(|end| end.try_clone().expect("a descriptor"));
-            std::thread::spawn(move || relay(client, server, |_| {}));
-            std::thread::spawn(move || {
-                let [client, server] = ends;
-                relay(server, client, |bytes| {
-                    while let Some(at) = bytes.windows(6).position(|it| it == b";ssrc=") {
-                        bytes.drain(at..at + 14);
-                    }
-                });
-            });
-        }
-    });
-    address
+    testkit::listen(move |client| {
+        let server = TcpStream::connect(to).expect("our own server");
+        let ends = [&client, &server].map(|end| end.try_clone().expect("a descriptor"));
+        std::thread::spawn(move || relay(client, server, |_| {}));
+        let [client, server] = ends;
+        relay(server, client, |bytes| {
+            while let Some(at) = bytes.windows(6).position(|it| it == b";ssrc=") {
+                bytes.drain(at..at + 14);
+            }
+        });
+    })
 }
 
 fn relay(mut from: TcpStream, mut to: TcpStream, change: impl Fn(&mut Vec<u8>)) {

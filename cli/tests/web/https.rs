@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
 
 use serde_json::Value;
@@ -60,14 +60,8 @@ impl Site {
         nginx
     }
 
-    /// Loads `path` of the server at a port by its name, and returns the report and the exit code.
-    pub fn load(
-        &self,
-        host: &str,
-        port: u16,
-        path: &str,
-        flags: &str,
-    ) -> (Value, Option<i32>, String) {
+    /// Loads `path` of the server at a port by its name.
+    pub fn load(&self, host: &str, port: u16, path: &str, flags: &str) -> Loaded {
         load(&format!("https://{host}:{port}{path}"), flags)
     }
 
@@ -76,8 +70,11 @@ impl Site {
     }
 }
 
-/// Loads a target, and returns the report, the exit code and what was said.
-pub fn load(target: &str, flags: &str) -> (Value, Option<i32>, String) {
+/// The report of a load, the exit code and what was said.
+type Loaded = (Value, Option<i32>, String);
+
+/// Loads a target.
+pub fn load(target: &str, flags: &str) -> Loaded {
     let mut command = Command::new(EXE);
     let ended = run(command.args(["load", target, "--json"]).args(flags.split_whitespace()));
     let report = serde_json::from_str(&ended.out).unwrap_or(Value::Null);
@@ -111,7 +108,7 @@ fn check_loaded(site: &Site, port: u16) {
 fn our_server_is_loaded_over_tls() {
     let site = Site::new();
     let server = site.serve_tls(&[]);
-    check_loaded(&site, server.address.port());
+    check_loaded(&site, server.port());
     server.stop();
 }
 
@@ -142,16 +139,15 @@ fn a_certificate_is_checked_unless_told_not_to() {
     let site = Site::new();
     let server = site.serve_tls(&[]);
     let check = |host: &str, flags: &str, want: &str| {
-        let (_, code, err) = site.load(host, server.address.port(), "/a", flags);
+        let (_, code, err) = site.load(host, server.port(), "/a", flags);
         assert!(code == Some(1) && err.contains(want), "{host} {flags}: {code:?} {err}");
     };
     check("localhost", "-n 9", "trust its issuer by --cacert");
     check("127.0.0.1", &site.trusted("-n 9"), "use the name that the certificate has");
-    let (report, code, err) =
-        site.load("127.0.0.1", server.address.port(), "/a", "-n 9 --insecure");
+    let (report, code, err) = site.load("127.0.0.1", server.port(), "/a", "-n 9 --insecure");
     assert_eq!((code, &report["tls"]["checked"]), (Some(0), &false.into()), "{err}");
     let plain = site.serve(&[]);
-    let (_, code, err) = site.load("127.0.0.1", plain.address.port(), "/a", "-n 9 --insecure");
+    let (_, code, err) = site.load("127.0.0.1", plain.port(), "/a", "-n 9 --insecure");
     assert!(code == Some(1) && err.contains("the port does not speak TLS"), "{code:?} {err}");
     let (_, code, err) = site.load("localhost", 1, "/", "--cacert /no/such.pem");
     assert!(code == Some(2) && err.contains("/no/such.pem"), "{code:?} {err}");
@@ -159,9 +155,7 @@ fn a_certificate_is_checked_unless_told_not_to() {
 
 /// A proxy at a port: it makes tunnels to `port` for a user with a password.
 fn proxy(port: u16) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let serve = move |mut client: TcpStream| {
+    testkit::listen(move |mut client| {
         let (mut head, mut byte) = (Vec::new(), [0]);
         while !head.ends_with(b"\r\n\r\n") {
             client.read_exact(&mut byte)?;
@@ -181,20 +175,14 @@ fn proxy(port: u16) -> SocketAddr {
         });
         std::io::copy(&mut server, &mut client)?;
         client.shutdown(Shutdown::Write)
-    };
-    std::thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            std::thread::spawn(move || serve(client));
-        }
-    });
-    address
+    })
 }
 
 #[test]
 fn a_proxy_makes_tunnels_for_its_user() {
     let site = Site::new();
     let server = site.serve_tls(&[]);
-    let port = server.address.port();
+    let port = server.port();
     let proxy = proxy(port);
     let load = |user: &str, more: &str| {
         let flags = format!("-n 200 -c 2 --expect-length 10 --proxy {user}@{proxy} {more}");
@@ -242,8 +230,8 @@ fn logged(site: &Site, line: &str) -> usize {
 fn lists_of_requests_are_what_the_server_sees() {
     let site = Site::new();
     let server = site.serve_tls(&[]);
-    let (port, origin) =
-        (server.address.port(), format!("https://localhost:{}", server.address.port()));
+    let port = server.port();
+    let origin = format!("https://localhost:{port}");
     let urls = site.folder.file("urls", format!("/a 3\n{origin}/b?x\nHEAD /a\n"));
     let flags = site.trusted(&format!("--urls {} -n 500 -c 2 --warmup 0s", urls.display()));
     let (_, code, err) = site.load("localhost", port, "/", &flags);

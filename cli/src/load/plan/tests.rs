@@ -22,6 +22,16 @@ fn plan(line: &str) -> Plan {
     args(line).plan().unwrap_or_else(|e| panic!("{line}: {e}"))
 }
 
+fn http(line: &str) -> HttpOptions {
+    let Workload::Http(http) = plan(line).workload else { panic!("{line}: HTTP is spoken") };
+    http
+}
+
+fn lines(line: &str) -> LineOptions {
+    let Workload::Line(lines) = plan(line).workload else { panic!("{line}: a line is spoken") };
+    lines
+}
+
 fn check_refused(line: &str, part: &str) {
     let words = std::iter::once("load").chain(line.split(' '));
     let why = match Whole::try_parse_from(words) {
@@ -60,18 +70,15 @@ fn models() {
     let (depth, think) = (2, Think::Fixed(Duration::from_millis(5)));
     let closed = model("--closed 5 --depth 2 --think 5ms --ramp 100/s");
     assert_eq!(closed, Model::Closed { depth, think, ramp: Some(100.0) });
+    // A ramp is over before the measurement.
+    let ramp = plan("echo://127.0.0.1:1 -c 50 --ramp 100/s");
+    assert_eq!(ramp.warmup, Duration::from_millis(800));
     let arrivals = Arrivals::Constant;
     let open = model("--open 5k --arrivals constant --depth 2");
     assert_eq!(open, Model::Open { rate: 5000.0, arrivals, depth });
     let sessions =
         model("--sessions 7 --session-requests 3 --depth 2 --think 5ms --arrivals constant");
     assert_eq!(sessions, Model::Sessions { rate: 7.0, arrivals, rounds: 3, depth, think });
-}
-
-#[test]
-fn a_ramp_is_over_before_the_measurement() {
-    let plan = plan("echo://127.0.0.1:1 -c 50 --ramp 100/s");
-    assert_eq!(plan.warmup, Duration::from_millis(800));
 }
 
 #[test]
@@ -89,8 +96,7 @@ fn connections() {
 
 #[test]
 fn lines_are_said_with_their_escapes() {
-    let plan = plan(r"line://127.0.0.1:1 --request INCR\x20x\r\n --terminator \r\n");
-    let Workload::Line(line) = plan.workload else { panic!("a line is spoken") };
+    let line = lines(r"line://127.0.0.1:1 --request INCR\x20x\r\n --terminator \r\n");
     assert_eq!(line.requests, [b"INCR x\r\n"]);
     assert_eq!((line.terminator.as_slice(), line.prefix.as_slice()), (&b"\r\n"[..], &b""[..]));
 }
@@ -99,7 +105,7 @@ fn lines_are_said_with_their_escapes() {
 fn requests_of_a_file() {
     let (_folder, file) = testkit::Folder::with("requests", "SET a 1\\r\\n\nGET a\n");
     let line = format!("line://127.0.0.1:1 --terminators 2 --request-file {}", file.display());
-    let Workload::Line(said) = plan(&line).workload else { panic!("a line is spoken") };
+    let said = lines(&line);
     assert_eq!(said.requests, [&b"SET a 1\r\n"[..], b"GET a\n"]);
     assert_eq!(said.terminators, 2);
     std::fs::write(&file, "").expect("a temporary file");
@@ -110,17 +116,13 @@ fn requests_of_a_file() {
 
 #[test]
 fn paths_have_weights() {
-    let Workload::Http(http) = plan("http://127.0.0.1:1/x --mix /=90,/big=10").workload else {
-        panic!("HTTP is spoken")
-    };
     let asked = |http: &HttpOptions| {
         let each = http.requests.iter().map(|it| (it.path.clone(), it.weight));
         each.collect::<Vec<_>>()
     };
-    assert_eq!(asked(&http), [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
-    let Workload::Http(http) = plan("http://127.0.0.1:1/x?y --expect-status 201").workload else {
-        panic!("HTTP is spoken")
-    };
+    let mixed = http("http://127.0.0.1:1/x --mix /=90,/big=10");
+    assert_eq!(asked(&mixed), [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
+    let http = http("http://127.0.0.1:1/x?y --expect-status 201");
     assert_eq!(asked(&http), [("/x?y".to_owned(), 1)]);
     assert_eq!(http.wanted, Expectation { status: Some(201), length: None });
 }
@@ -129,11 +131,7 @@ fn paths_have_weights() {
 fn a_name_and_a_password_are_a_field() {
     let (_folder, file) = testkit::Folder::with("user", "Aladdin:open sesame\n");
     // The example of RFC 7617, section 2.
-    let Workload::Http(http) =
-        plan(&format!("http://127.0.0.1:1 --user @{}", file.display())).workload
-    else {
-        panic!("HTTP is spoken")
-    };
+    let http = http(&format!("http://127.0.0.1:1 --user @{}", file.display()));
     let field = ("Authorization".to_owned(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==".to_owned());
     assert_eq!(http.headers, [field]);
     check_refused("http://127.0.0.1:1 --user secret", "no name or no colon");
@@ -156,14 +154,13 @@ fn connections_can_go_elsewhere() {
 
 #[test]
 fn lists_of_requests_come_from_files() {
-    let file = tempfile::NamedTempFile::new().expect("a temporary directory");
+    let folder = testkit::Folder::new();
     let list = |flag: &str, text: &str| {
-        std::fs::write(file.path(), text).expect("writable");
-        format!("http://127.0.0.1:1 --{flag} {}", file.path().display())
+        format!("http://127.0.0.1:1 --{flag} {}", folder.file("list", text).display())
     };
-    let planned = |line: &str| match plan(line).workload {
-        Workload::Http(http) => (http.requests.len(), http.in_order),
-        other => panic!("HTTP is spoken, not {other:?}"),
+    let planned = |line: &str| {
+        let http = http(line);
+        (http.requests.len(), http.in_order)
     };
     assert_eq!(planned(&list("urls", "/a\n/b 2\n")), (2, false));
     let entry = r#"{"request":{"method":"GET","url":"http://127.0.0.1:1/a"}}"#;
@@ -175,11 +172,9 @@ fn lists_of_requests_come_from_files() {
 
 /// The plan of `runs` that take turns, with further arguments.
 fn turns(runs: &str, line: &str) -> Result<::load::TurnsPlan, String> {
-    let file = tempfile::NamedTempFile::new().expect("a temporary directory");
-    std::fs::write(file.path(), runs).expect("writable");
-    let path = file.path().display();
-    let args = args(&format!("--turns {path}{line}"));
-    args.turns_plan(file.path()).map_err(|why| why.to_string())
+    let (_folder, file) = testkit::Folder::with("turns", runs);
+    let args = args(&format!("--turns {}{line}", file.display()));
+    args.turns_plan(&file).map_err(|why| why.to_string())
 }
 
 #[test]
@@ -191,7 +186,7 @@ fn each_turn_has_the_arguments_of_a_run() {
     let watched = plan.runs[0].watch.as_ref().map(|it| it.pid);
     assert_eq!((watched, plan.runs[0].model.depth()), (Some(7), 4));
     let Workload::Line(line) = &plan.runs[0].workload else { panic!("a line is spoken") };
-    assert_eq!(line.requests, [b"a\n".to_vec()]);
+    assert_eq!(line.requests, [b"a\n"]);
     assert_eq!(plan.runs[1].settings.connections, 3);
     let window = |line: &str| turns(runs, line).map(|plan| plan.window);
     assert_eq!(window(""), Ok(Duration::from_millis(40)));
@@ -270,16 +265,14 @@ fn a_file_of_requests_takes_one_run() {
         "http://127.0.0.1:1 --prometheus 127.0.0.1:1 --find-capacity --slo p99<5ms",
         "cannot be used with",
     );
-    let values = [
+    for (flag, value) in [
         ("--requests-csv", "rows"),
         ("--prometheus", "127.0.0.1:1"),
         ("--otlp", "http://127.0.0.1:1"),
         ("--stages", "1s:5"),
-    ];
-    for (flag, value) in values {
+    ] {
         let turn = format!(r#"[["http://127.0.0.1:1", "--watch", "1", "{flag}", "{value}"]]"#);
-        let (_folder, file) = testkit::Folder::with("turns", turn);
-        let why = args("--turns x").turns_plan(&file).expect_err("a turn").to_string();
+        let why = turns(&turn, "").expect_err("a turn");
         assert!(why.contains(flag), "{why}");
     }
 }
@@ -304,24 +297,21 @@ fn a_proxy_is_asked_for_whole_urls() {
     assert_eq!(proxied.target.address.to_string(), "127.0.0.1:3128");
     let Workload::Http(options) = proxied.workload else { panic!("HTTP is spoken") };
     let mut asked = Vec::new();
-    let mut http = script::Http::new(options, 1).expect("a script");
-    script::Script::ask(&mut http, 0, 1, &mut asked);
+    let mut script = script::Http::new(options, 1).expect("a script");
+    script::Script::ask(&mut script, 0, 1, &mut asked);
     let asked = String::from_utf8_lossy(&asked);
     assert!(asked.starts_with("GET http://no.such.name/a HTTP/1.1\r\n"), "{asked}");
     assert!(asked.contains("\r\nHost: no.such.name\r\n"), "{asked}");
-    let known = plan("http://127.0.0.1/ --proxy tom:s@cret@127.0.0.1:3128");
-    let Workload::Http(options) = known.workload else { panic!("HTTP is spoken") };
+    let options = http("http://127.0.0.1/ --proxy tom:s@cret@127.0.0.1:3128");
     let field = ("Proxy-Authorization".to_owned(), "Basic dG9tOnNAY3JldA==".to_owned());
     assert_eq!(options.headers, [field]);
     // In a tunnel the server gets no word for the proxy.
-    let tunnelled = plan("https://no.such.name/ --proxy tom:secret@127.0.0.1:3128 --insecure");
-    let Workload::Http(options) = tunnelled.workload else { panic!("HTTP is spoken") };
+    let options = http("https://no.such.name/ --proxy tom:secret@127.0.0.1:3128 --insecure");
     assert_eq!((options.prefix.as_str(), &options.headers[..]), ("", &[][..]));
     check_refused("http://127.0.0.1/ --proxy secret@127.0.0.1:1", "no name or no colon");
     check_refused("grpc://127.0.0.1:1/a.B/C --urls x", "a POST of one message");
     check_refused("grpc://127.0.0.1:1/a.B/C --malformed", "a POST of one message");
-    let call = plan("grpc://127.0.0.1:1/a.B/C -H Content-Type:application/grpc+proto --body x");
-    let Workload::Http(options) = call.workload else { panic!("gRPC is HTTP") };
+    let options = http("grpc://127.0.0.1:1/a.B/C -H Content-Type:application/grpc+proto --body x");
     let names: Vec<&str> = options.headers.iter().map(|field| field.0.as_str()).collect();
     assert_eq!((options.method.as_str(), names), ("POST", vec!["Content-Type", "te"]));
     assert_eq!((options.body, options.wanted.status), (b"\0\0\0\0\x01x".to_vec(), Some(0)));

@@ -1,12 +1,13 @@
 //! The real binary on an arm: planned, started, awaited, stopped.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sys::process::Pid;
 use testkit::procfs::{self, Family};
-use testkit::{Ended, Folder, PATIENCE, Process, ms};
+use testkit::{Ended, Folder, PATIENCE, Process, free_port, ms};
 
 use super::Client;
 use crate::arms::Arm;
@@ -110,10 +111,12 @@ impl<'a> Plan<'a> {
         (Server { server, workers, posts: entries, descriptors, elastic, _folder }, ready)
     }
 
-    /// Starts it without waiting, on this port.
+    /// Starts it without waiting, and returns its address too.
     #[track_caller]
-    pub fn launch(self, port: u16) -> Process {
-        Process::start(&mut self.with(&["--port", &port.to_string()]).command())
+    pub fn launch(self) -> (Process, SocketAddr) {
+        let port = free_port();
+        let process = Process::start(&mut self.with(&["--port", &port.to_string()]).command());
+        (process, (Ipv4Addr::LOCALHOST, port).into())
     }
 
     /// Starts a server that must end by itself, and waits for its end.
