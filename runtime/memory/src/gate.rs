@@ -218,28 +218,6 @@ impl Drop for Closed<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use seam::{BadSeed, Share};
-    use std::sync::atomic::AtomicBool;
-
-    use crate::region::Region;
-
-    #[repr(C)]
-    struct World {
-        gate: Gate,
-        pair: [AtomicU64; 2],
-        stop: AtomicBool,
-    }
-
-    // SAFETY: atomics only, for all of which zero is a value.
-    unsafe impl Share for World {
-        fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-            Ok(())
-        }
-    }
-
-    fn world() -> Region<World> {
-        Region::<World>::alone(&[])
-    }
 
     fn worker(slot: usize) -> WorkerId {
         WorkerId::new(slot, 1)
@@ -247,119 +225,49 @@ mod tests {
 
     #[test]
     fn every_section_changes_the_version() {
-        let world = world();
-        assert_eq!(world.gate.version(), 0);
+        let gate = Gate::default();
+        assert_eq!(gate.version(), 0);
         for (count, slot) in [0, SHARDS_MAX - 1, 7, 7].into_iter().enumerate() {
-            let writing = world.gate.enter(worker(slot));
-            assert_eq!(world.gate.version(), count as u64);
+            let writing = gate.enter(worker(slot));
+            assert_eq!(gate.version(), count as u64);
             drop(writing);
-            assert_eq!(world.gate.version(), count as u64 + 1);
+            assert_eq!(gate.version(), count as u64 + 1);
         }
-        drop(world.gate.close(worker(1)));
-        assert_eq!(world.gate.version(), 4, "reading is not a change");
-    }
-
-    #[test]
-    fn a_closer_finds_everything_at_rest() {
-        let world = world();
-        std::thread::scope(|threads| {
-            for slot in 0..3 {
-                let world = &*world;
-                threads.spawn(move || {
-                    while !world.stop.load(Ordering::Relaxed) {
-                        let _writing = world.gate.enter(worker(slot));
-                        world.pair[0].fetch_add(1, Ordering::Relaxed);
-                        world.pair[1].fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            for slot in 3..5 {
-                let world = &*world;
-                threads.spawn(move || {
-                    for _ in 0..2000 {
-                        let _closed = world.gate.close(worker(slot));
-                        let [left, right] =
-                            world.pair.each_ref().map(|it| it.load(Ordering::Relaxed));
-                        assert_eq!((left, left), (right, world.gate.version()));
-                    }
-                    world.stop.store(true, Ordering::Relaxed);
-                });
-            }
-        });
-        assert_eq!(world.gate.version(), world.pair[0].load(Ordering::Relaxed));
-    }
-
-    #[test]
-    fn writers_wait_outside_a_closed_gate() {
-        let world = world();
-        let closed = world.gate.close(worker(0));
-        std::thread::scope(|threads| {
-            let writers: Vec<_> = (1..4)
-                .map(|slot| {
-                    let world = &*world;
-                    threads.spawn(move || drop(world.gate.enter(worker(slot))))
-                })
-                .collect();
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            assert!(writers.iter().all(|it| !it.is_finished()));
-            assert_eq!(world.gate.version(), 0);
-            drop(closed);
-        });
-        assert_eq!(world.gate.version(), 3);
-    }
-
-    #[test]
-    fn the_dead_are_neither_in_nor_closing_after_healing() {
-        let world = world();
-        std::mem::forget(world.gate.enter(worker(0)));
-        std::mem::forget(world.gate.enter(worker(1)));
-        std::thread::scope(|threads| {
-            let closer = threads.spawn(|| drop(world.gate.close(worker(2))));
-            world.gate.heal(worker(0));
-            assert!(!closer.is_finished());
-            world.gate.heal(worker(1));
-        });
-        assert_eq!(world.gate.version(), 2, "what the dead may have written counts as a change");
-        std::mem::forget(world.gate.close(worker(3)));
-        std::thread::scope(|threads| {
-            threads.spawn(|| drop(world.gate.enter(worker(4))));
-            threads.spawn(|| drop(world.gate.close(worker(5))));
-            world.gate.heal(worker(3));
-        });
-        drop(world.gate.close(worker(3)));
+        drop(gate.close(worker(1)));
+        assert_eq!(gate.version(), 4, "reading is not a change");
     }
 
     #[test]
     fn who_gives_up_leaves_the_gate_as_it_was() {
-        let world = world();
-        let writing = world.gate.enter(worker(0));
-        assert!(world.gate.try_close(worker(1), 50).is_none(), "a writer is in");
+        let gate = Gate::default();
+        let writing = gate.enter(worker(0));
+        assert!(gate.try_close(worker(1), 50).is_none(), "a writer is in");
         drop(writing);
-        drop(world.gate.enter(worker(2)));
-        let closed = world.gate.close(worker(1));
-        assert!(world.gate.try_close(worker(3), 50).is_none(), "another keeps it closed");
+        drop(gate.enter(worker(2)));
+        let closed = gate.close(worker(1));
+        assert!(gate.try_close(worker(3), 50).is_none(), "another keeps it closed");
         drop(closed);
-        let closed = world.gate.try_close(worker(3), 50).expect("nobody is in the way");
-        assert!(world.gate.try_close(worker(1), 50).is_none());
+        let closed = gate.try_close(worker(3), 50).expect("nobody is in the way");
+        assert!(gate.try_close(worker(1), 50).is_none());
         drop(closed);
-        drop(world.gate.enter(worker(0)));
+        drop(gate.enter(worker(0)));
     }
 
     #[test]
     #[should_panic(expected = "holds itself")]
     fn a_closer_that_enters_is_told_not_slept() {
-        let world = world();
-        let _closed = world.gate.close(worker(0));
-        let _writing = world.gate.enter(worker(0));
+        let gate = Gate::default();
+        let _closed = gate.close(worker(0));
+        let _writing = gate.enter(worker(0));
     }
 
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic(expected = "closes a gate that it is in")]
     fn a_writer_that_closes_is_told() {
-        let world = world();
-        let _writing = world.gate.enter(worker(0));
-        let _closed = world.gate.close(worker(0));
+        let gate = Gate::default();
+        let _writing = gate.enter(worker(0));
+        let _closed = gate.close(worker(0));
     }
 }
 

@@ -176,7 +176,6 @@ pub(crate) fn mark(worker: WorkerId) -> u32 {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU64;
 
     fn worker(slot: usize) -> WorkerId {
         WorkerId::new(slot, 1)
@@ -212,43 +211,6 @@ mod tests {
         let lock = Lock::default();
         let _held = lock.lock(worker(1));
         let _again = lock.lock(worker(1));
-    }
-
-    #[test]
-    fn sections_exclude_each_other() {
-        const ROUNDS: u64 = 20_000;
-        let (lock, count) = (Lock::default(), AtomicU64::new(0));
-        std::thread::scope(|threads| {
-            for slot in 0..4 {
-                let (lock, count) = (&lock, &count);
-                threads.spawn(move || {
-                    for _ in 0..ROUNDS {
-                        let _held = lock.lock(worker(slot));
-                        // Two steps, which exclusion makes one.
-                        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(count.into_inner(), 4 * ROUNDS);
-        assert!(!lock.is_held());
-    }
-
-    #[test]
-    fn a_forced_release_wakes_who_waits() {
-        let lock = Lock::default();
-        std::mem::forget(lock.lock(worker(0)));
-        std::thread::scope(|threads| {
-            for slot in 1..4 {
-                let lock = &lock;
-                threads.spawn(move || drop(lock.lock(worker(slot))));
-            }
-            while lock.word.load(Ordering::Relaxed) & CONTENDED == 0 {
-                std::thread::yield_now();
-            }
-            assert!(lock.force_release(worker(0)));
-        });
-        assert!(!lock.is_held());
     }
 
     #[test]

@@ -200,28 +200,37 @@ mod real {
         (if at_rest { &world.views } else { &world.unrest }).fetch_add(1, SeqCst);
     }
 
-    fn a_storm_of_kills_blocks_nobody(seed: u64) {
-        let world = world();
-        let mut rng = Rng::new(seed);
-        let spawn = |slot: usize, generation: u32, rounds: u64, rng: &mut Rng| {
+    /// Kills workers that live by `live` with a seed each, `kills` times and all at the end, and
+    /// heals what they leave.
+    fn storm(kills: usize, rng: &mut Rng, live: impl Fn(WorkerId, u64), heal: impl Fn(WorkerId)) {
+        let spawn = |slot: usize, generation: u32, rng: &mut Rng| {
             let (me, seed) = (WorkerId::new(slot, generation), rng.roll());
-            (me, child(|| live(&world, me, seed, rounds)))
+            (me, child(|| live(me, seed)))
         };
-        let mut worker_slots: Vec<_> =
-            (0..WORKERS).map(|slot| spawn(slot, 1, u64::MAX, &mut rng)).collect();
-        for _ in 0..400 {
+        let mut workers: Vec<_> = (0..WORKERS).map(|slot| spawn(slot, 1, rng)).collect();
+        for _ in 0..kills {
             std::thread::sleep(Duration::from_micros(rng.below(3000) as u64));
             let slot = rng.below(WORKERS);
-            let (dead, pid) = worker_slots[slot];
+            let (dead, pid) = workers[slot];
             kill(pid);
-            world.heal(dead);
-            worker_slots[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut rng);
+            heal(dead);
+            workers[slot] = spawn(slot, dead.generation() + 1, rng);
         }
-        for (dead, pid) in worker_slots {
+        for (dead, pid) in workers {
             kill(pid);
-            world.heal(dead);
+            heal(dead);
         }
-        let last: Vec<_> = (0..WORKERS).map(|slot| spawn(slot, 1000, 2000, &mut rng).1).collect();
+    }
+
+    fn a_storm_of_kills_blocks_nobody(seed: u64) {
+        let (world, mut rng) = (world(), Rng::new(seed));
+        let for_ever = |me, seed| live(&world, me, seed, u64::MAX);
+        storm(400, &mut rng, for_ever, |dead| world.heal(dead));
+        let mut last = |slot| {
+            let (me, seed) = (WorkerId::new(slot, 1000), rng.roll());
+            child(|| live(&world, me, seed, 2000))
+        };
+        let last: Vec<_> = (0..WORKERS).map(&mut last).collect();
         last.into_iter().for_each(finish);
         assert!(!world.lock.is_held());
         assert_eq!(world.unrest.load(SeqCst), 0, "a section was not alone");
@@ -245,26 +254,9 @@ mod real {
                 }
             }
         };
-        let mut rng = Rng::new(seed);
-        let spawn = |slot: usize, generation: u32, rng: &mut Rng| {
-            let (me, seed) = (WorkerId::new(slot, generation), rng.roll());
-            (me, child(|| live(me, seed)))
-        };
         // SAFETY: the process of this worker has been waited for.
         let heal = |dead: WorkerId| map.heal(unsafe { Dead::sworn(dead) });
-        let mut slots: Vec<_> = (0..WORKERS).map(|slot| spawn(slot, 1, &mut rng)).collect();
-        for _ in 0..KILLS {
-            std::thread::sleep(Duration::from_micros(rng.below(3000) as u64));
-            let slot = rng.below(WORKERS);
-            let (dead, pid) = slots[slot];
-            kill(pid);
-            heal(dead);
-            slots[slot] = spawn(slot, dead.generation() + 1, &mut rng);
-        }
-        for (dead, pid) in slots {
-            kill(pid);
-            heal(dead);
-        }
+        storm(KILLS, &mut Rng::new(seed), live, heal);
         worker(0).enter();
         let mut keys = Vec::new();
         map.for_each(|key, value| {
