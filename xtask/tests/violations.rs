@@ -13,35 +13,19 @@ const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)
 /// A check, and whether it must object to the tree.
 type Example = (&'static str, bool, Tree);
 
-/// A tree of packages: `a>b` imports `b`, `a>>b` tests with it, `a+b` takes it from outside.
+/// A tree of packages: `a>b` imports `b`, `a>>b` tests with it, `a+b` takes it from outside. A name
+/// may have its folder in front.
 fn packages(names: &[&str]) -> Tree {
     let mut tree = Tree::default();
     for text in names {
-        let (name, rest) = text.split_at(text.find(['>', '+']).unwrap_or(text.len()));
+        let (place, rest) = text.split_at(text.find(['>', '+']).unwrap_or(text.len()));
+        let (folder, name) = place.rsplit_once('/').unwrap_or(("base", place));
         let (dev, ours) = (rest.starts_with(">>"), rest.starts_with('>'));
         let depends = Dependency { name: rest.trim_start_matches(['>', '+']).into(), dev, ours };
         let depends = if rest.is_empty() { Vec::new() } else { vec![depends] };
-        tree.packages.push(Package { name: name.into(), dir: format!("base/{name}"), depends });
+        tree.packages.push(Package { name: name.into(), dir: format!("{folder}/{name}"), depends });
     }
     tree
-}
-
-/// A tree of packages in their folders, each with one import of ours or none; `>a` is a test's.
-fn at(rooms: &[(&str, &str)]) -> Tree {
-    let package = |(dir, import): &(&str, &str)| Package {
-        name: dir.rsplit('/').next().unwrap_or_default().into(),
-        dir: (*dir).into(),
-        depends: [*import]
-            .iter()
-            .filter(|name| !name.is_empty())
-            .map(|name| Dependency {
-                name: name.trim_start_matches('>').into(),
-                dev: name.starts_with('>'),
-                ours: true,
-            })
-            .collect(),
-    };
-    Tree { packages: rooms.iter().map(package).collect(), ..Tree::default() }
 }
 
 /// A tree of files.
@@ -69,14 +53,14 @@ fn of_packages() -> Vec<Example> {
         ("imports", true, packages(&["load>>engines"])),
         ("imports", true, packages(&["stranger"])),
         ("imports", false, packages(&["stock>seam", "engines>>sim", "cli>lab"])),
-        ("floors", true, at(&[("lab/load", "engines"), ("runtime/engines", "")])),
-        ("floors", true, at(&[("lab/load", ">engines"), ("runtime/engines", "")])),
-        ("floors", false, at(&[("lab/load", ">testkit"), ("tests/testkit", "")])),
-        ("floors", true, at(&[("services/stock", "load"), ("lab/load", "")])),
-        ("floors", true, at(&[("base/sys", "seam"), ("runtime/seam", "")])),
-        ("floors", true, at(&[("attic/old", "")])),
-        ("floors", false, at(&[("services/stock", "seam"), ("runtime/seam", "")])),
-        ("floors", false, at(&[("cli/tools", "load"), ("lab/load", "")])),
+        ("floors", true, packages(&["lab/load>engines", "runtime/engines"])),
+        ("floors", true, packages(&["lab/load>>engines", "runtime/engines"])),
+        ("floors", false, packages(&["lab/load>>testkit", "tests/testkit"])),
+        ("floors", true, packages(&["services/stock>load", "lab/load"])),
+        ("floors", true, packages(&["base/sys>seam", "runtime/seam"])),
+        ("floors", true, packages(&["attic/old"])),
+        ("floors", false, packages(&["services/stock>seam", "runtime/seam"])),
+        ("floors", false, packages(&["cli/tools>load", "lab/load"])),
         ("runtimes", true, packages(&["seam+tokio"])),
         ("runtimes", false, packages(&["peers+tokio", "engines+tokio", "engines+libc"])),
         ("sans-io", true, wire("//! Doc.\n")),
@@ -91,7 +75,7 @@ fn engines(root: &str, a: &str, b: &str) -> Tree {
     let path = |name: &str| format!("runtime/engines/src/{name}.rs");
     let [lib, first, second] = ["lib", "a", "a/b"].map(path);
     let files = files(&[(&lib, root), (&first, a), (&second, b)]).files;
-    Tree { files, ..at(&[("runtime/engines", "")]) }
+    Tree { files, ..packages(&["runtime/engines"]) }
 }
 
 fn of_engines() -> Vec<Example> {

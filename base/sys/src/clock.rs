@@ -123,17 +123,6 @@ mod tests {
     }
 
     #[test]
-    fn it_never_goes_back_and_does_go_on() {
-        let first = now_ns();
-        let mut last = first;
-        while last < first + 1_000_000 {
-            let now = now_ns();
-            assert!(now >= last, "{now} came after {last}");
-            last = now;
-        }
-    }
-
-    #[test]
     fn a_sleep_until_a_moment_is_never_short_and_the_past_needs_none() {
         let at = now_ns() + 2_000_000;
         sleep_until(at);

@@ -50,8 +50,6 @@ pub(crate) fn read_counter(fd: BorrowedFd<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::poll::{PollFd, poll};
-    use std::time::Duration;
 
     #[test]
     fn rings_are_counted_and_cleared() {
@@ -61,20 +59,6 @@ mod tests {
         bell.ring();
         assert_eq!(bell.clear(), 2);
         assert_eq!(bell.clear(), 0);
-    }
-
-    #[test]
-    fn a_ring_wakes_a_thread_that_waits() {
-        let bell = EventFd::new().unwrap();
-        std::thread::scope(|threads| {
-            let waiter = threads.spawn(|| {
-                let mut list = [PollFd::new(bell.as_fd(), true, false)];
-                poll(&mut list, Some(Duration::from_secs(10))).unwrap();
-                bell.clear()
-            });
-            bell.ring();
-            assert_eq!(waiter.join().unwrap(), 1);
-        });
     }
 
     #[test]

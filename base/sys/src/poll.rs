@@ -206,26 +206,9 @@ fn events(interest: Interest) -> io::Result<libc::c_short> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::time::Instant;
-
-    const LATE: Option<Duration> = Some(Duration::from_secs(10));
-
-    #[test]
-    fn each_entry_is_told_what_it_asked_for() {
-        let (mut near, far) = UnixStream::pair().unwrap();
-        near.write_all(b"x").unwrap();
-        for (read, write) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut list =
-                [PollFd::new(far.as_fd(), read, write), PollFd::new(near.as_fd(), true, false)];
-            let timeout = if read || write { LATE } else { Some(Duration::ZERO) };
-            assert_eq!(poll(&mut list, timeout).unwrap(), usize::from(read || write));
-            assert_eq!((list[0].readable(), list[0].writable()), (read, write));
-            assert!(!list[1].readable() && !list[0].hangup() && !list[0].error());
-        }
-    }
 
     #[test]
     fn a_peer_that_is_gone_is_told_always() {

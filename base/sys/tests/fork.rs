@@ -164,21 +164,20 @@ fn an_isolated_process_reaches_only_itself() {
     assert_eq!(process::wait(child(life)).unwrap(), Exit::Code(1));
 }
 
+fn check<F: Fn()>(fact: F) {
+    fact();
+    println!("{} ... ok", std::any::type_name::<F>());
+}
+
 fn main() {
-    let facts: [(&str, fn()); 10] = [
-        ("exit codes come back", exit_codes_come_back),
-        ("a killed child is seen by its pidfd", a_killed_child_is_seen_by_its_pidfd),
-        ("an ended child stays until it is reaped", an_ended_child_stays_until_it_is_reaped),
-        ("a trimmed heap keeps what is in use", a_trimmed_heap_keeps_what_is_in_use),
-        ("a stopped child has not ended", a_stopped_child_has_not_ended),
-        ("shared memory wakes across processes", shared_memory_wakes_across_processes),
-        ("the end of a child is a signal to read", the_end_of_a_child_is_a_signal_to_read),
-        ("a child ends with its parent", a_child_ends_with_its_parent),
-        ("interrupted waits go on", interrupted_waits_go_on),
-        ("an isolated process reaches only itself", an_isolated_process_reaches_only_itself),
-    ];
-    for (name, fact) in facts {
-        fact();
-        println!("{name} ... ok");
-    }
+    check(exit_codes_come_back);
+    check(a_killed_child_is_seen_by_its_pidfd);
+    check(an_ended_child_stays_until_it_is_reaped);
+    check(a_trimmed_heap_keeps_what_is_in_use);
+    check(a_stopped_child_has_not_ended);
+    check(shared_memory_wakes_across_processes);
+    check(the_end_of_a_child_is_a_signal_to_read);
+    check(a_child_ends_with_its_parent);
+    check(interrupted_waits_go_on);
+    check(an_isolated_process_reaches_only_itself);
 }

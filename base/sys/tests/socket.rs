@@ -26,7 +26,12 @@ fn connect(listener: &OwnedFd) -> OwnedFd {
 
 /// Both ends of a fresh connection, both blocking: ours and the accepted one.
 fn pair() -> (OwnedFd, OwnedFd) {
-    let listener = socket::listen(LOOPBACK, &BLOCKING).unwrap();
+    pair_of(&BLOCKING)
+}
+
+/// The same of a listener with these options.
+fn pair_of(options: &ListenOptions) -> (OwnedFd, OwnedFd) {
+    let listener = socket::listen(LOOPBACK, options).unwrap();
     let client = connect(&listener);
     let (server, peer) = socket::accept(&listener, false).unwrap();
     assert_eq!(peer, socket::local_addr(&client).ok());
@@ -182,9 +187,7 @@ fn a_refused_connection_is_an_error() {
 #[test]
 fn accepted_sockets_inherit_nodelay() {
     for nodelay in [false, true] {
-        let listener = socket::listen(LOOPBACK, &ListenOptions { nodelay, ..BLOCKING }).unwrap();
-        let _client = connect(&listener);
-        let (server, _) = socket::accept(&listener, false).unwrap();
+        let (_client, server) = pair_of(&ListenOptions { nodelay, ..BLOCKING });
         assert_eq!(SockRef::from(&server).tcp_nodelay().unwrap(), nodelay);
     }
 }
@@ -192,9 +195,7 @@ fn accepted_sockets_inherit_nodelay() {
 /// The bytes that the kernel accepts for a peer that reads nothing, with the limit and after
 /// lifting it.
 fn taken_of_much(unsent_max: Option<u32>) -> [usize; 2] {
-    let listener = socket::listen(LOOPBACK, &ListenOptions { unsent_max, ..BLOCKING }).unwrap();
-    let _client = connect(&listener);
-    let (server, _) = socket::accept(&listener, false).unwrap();
+    let (_client, server) = pair_of(&ListenOptions { unsent_max, ..BLOCKING });
     let taken = || {
         let sent = || socket::send_nowait(&server, &[0; 64 << 10]);
         std::iter::from_fn(|| sent().ok()).sum::<usize>()
@@ -215,9 +216,7 @@ fn accepted_sockets_take_no_more_than_may_wait_unsent() {
 fn accepted_sockets_inherit_the_questions_to_the_silent() {
     let silence = Duration::from_millis(8_700);
     for keepalive in [None, Some(silence), Some(Duration::from_millis(1))] {
-        let listener = socket::listen(LOOPBACK, &ListenOptions { keepalive, ..BLOCKING }).unwrap();
-        let _client = connect(&listener);
-        let (server, _) = socket::accept(&listener, false).unwrap();
+        let (_client, server) = pair_of(&ListenOptions { keepalive, ..BLOCKING });
         let server = SockRef::from(&server);
         assert_eq!(server.keepalive().unwrap(), keepalive.is_some());
         let times = (server.tcp_keepalive_time(), server.tcp_keepalive_interval());

@@ -410,16 +410,6 @@ mod tests {
         boot(room, &Arm { command: shell(script), ..Arm::default() }, deadline)
     }
 
-    #[test]
-    fn a_server_is_ready_by_its_word_and_ends_by_term() {
-        let room = tempdir().expect("a temporary directory");
-        let script = "echo '{\"listening\": \"127.0.0.1:7\"}'; exec sleep 60";
-        let server = start(&room, script, 5_000).expect("it says so");
-        assert_eq!(server.address, "127.0.0.1:7");
-        let ended = server.process.stop(Duration::from_secs(5));
-        assert_eq!(ended.how, "signal 15");
-    }
-
     /// The servers of a course have no handler for TERM.
     #[test]
     fn a_server_that_is_told_its_port_may_die_of_its_stop_signal() {

@@ -7,9 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engines::{
-    Accept, Admin, Assets, Container, Control, Knobs, NoStateStore, Shape, Started, Wait, run,
-};
+use engines::{Accept, Assets, Container, Control, Knobs, Shape, Wait};
 use memory::Region;
 use seam::{Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
@@ -110,15 +108,8 @@ fn check(container: Container, wait: Wait) {
     let control = Control::new().expect("a descriptor");
     let assets = Assets::default();
     let server = apart::server((&Bomb, &*state, &assets), &control);
-    let mut client = None;
     let _frame = Frame(process::this(), &state);
-    let mut ready = |ready: &Started| {
-        client = Some(apart::client(ready.listening.net().expect("an address")));
-    };
-    let report = run(&server, &shape, &mut NoStateStore, Admin::default(), &mut ready);
-    let report = report.expect("the server stands");
-    let status = client.expect("the server was ready").wait().expect("our own child");
-    assert!(status.success(), "{shape}: the client failed: {status}");
+    let report = apart::run(&server, &shape);
     // The supervisor may notice the last death only when the server drains already, and then does
     // not replace the worker.
     assert!((BOOMS - 1..=BOOMS).contains(&report.replaced), "{shape}: {report:?}");

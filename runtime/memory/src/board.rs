@@ -477,18 +477,6 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_counts_for_itself() {
-        let board = board();
-        std::thread::scope(|threads| {
-            for slot in 0..8 {
-                let slot = board.sit(WorkerId::new(slot, 1), sys::process::this());
-                threads.spawn(move || (0..1000).for_each(|_| slot.turns.add(1)));
-            }
-        });
-        assert_eq!(board.totals().turns, 8000);
-    }
-
-    #[test]
     fn a_slot_keeps_to_its_own_lines() {
         assert_eq!(size_of::<Padded<Slot>>(), 384);
         assert_eq!(size_of::<Board>(), 384 * SHARDS_MAX + 128 * 7);

@@ -221,18 +221,12 @@ mod tests {
                     }
                 });
             }
-            let takers: Vec<_> = (0..3)
-                .map(|_| {
-                    threads.spawn(|| {
-                        let mut taken = Vec::new();
-                        while let Some(value) = buffer.take(Duration::from_millis(500)) {
-                            taken.push(value);
-                        }
-                        taken
-                    })
-                })
-                .collect();
-            takers.into_iter().map(|taker| taker.join().unwrap()).collect::<Vec<_>>()
+            let take = || {
+                let next = || buffer.take(Duration::from_millis(500));
+                std::iter::from_fn(next).collect::<Vec<_>>()
+            };
+            let takers = [(); 3].map(|()| threads.spawn(take));
+            takers.map(|taker| taker.join().unwrap())
         });
         for list in &taken {
             for lane in 0..2 {
@@ -240,7 +234,7 @@ mod tests {
                 assert!(numbers.is_sorted(), "one taker sees a lane in its order");
             }
         }
-        let mut all: Vec<_> = taken.into_iter().flatten().collect();
+        let mut all = taken.concat();
         all.sort_unstable();
         let expected: Vec<_> = (0..2).flat_map(|lane| (0..each).map(move |n| (lane, n))).collect();
         assert_eq!(all, expected);
@@ -250,6 +244,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
+    use crate::sync::explore;
     use loom::sync::Arc;
     use loom::thread;
 
@@ -258,9 +253,7 @@ mod loom_models {
 
     /// Two threads take an item each, and `put` puts each into `capacity` slots.
     fn check(capacity: usize, put: impl Fn(&Buffer<usize>, usize) + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(move || {
+        explore(move || {
             let buffer = Arc::new(Buffer::new(capacity));
             let takers = [(); 2].map(|()| {
                 let buffer = Arc::clone(&buffer);

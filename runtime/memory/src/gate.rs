@@ -274,44 +274,31 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use loom::cell::UnsafeCell;
+    use crate::sync::{Watched, explore};
     use loom::sync::Arc;
     use loom::thread;
 
+    #[derive(Default)]
     struct World {
         gate: Gate,
-        leaves: [UnsafeCell<u32>; 2],
-    }
-
-    // SAFETY: only its writer inside the gate and a closer touch a leaf; the model checks that.
-    unsafe impl Sync for World {}
-    // SAFETY: as above.
-    unsafe impl Send for World {}
-
-    fn world() -> Arc<World> {
-        let leaves = [UnsafeCell::new(0), UnsafeCell::new(0)];
-        Arc::new(World { gate: Gate::default(), leaves })
+        leaves: [Watched; 2],
     }
 
     fn write(world: &World, slot: usize) {
         let _writing = world.gate.enter(WorkerId::new(slot, 1));
-        // SAFETY: loom reports any concurrent access to the leaf.
-        world.leaves[slot].with_mut(|leaf| unsafe { *leaf += 1 });
+        world.leaves[slot].add(1);
     }
 
     /// Reads both leaves under a closed gate: their sum is the number of
     /// sections that the version gives.
     fn read(world: &World, slot: usize) {
         let _closed = world.gate.close(WorkerId::new(slot, 1));
-        // SAFETY: as above.
-        let sum: u32 = world.leaves.iter().map(|leaf| leaf.with(|leaf| unsafe { *leaf })).sum();
+        let sum: u32 = world.leaves.iter().map(Watched::read).sum();
         assert_eq!(u64::from(sum), world.gate.version());
     }
 
     fn check(life: impl Fn(Arc<World>) + Sync + Send + 'static) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(move || life(world()));
+        explore(move || life(Arc::new(World::default())));
     }
 
     #[test]
@@ -347,9 +334,7 @@ mod loom_models {
             let writer = world.clone();
             let writer = thread::spawn(move || write(&writer, 0));
             if let Some(closed) = world.gate.try_close(WorkerId::new(2, 1), 2) {
-                // SAFETY: as in `read`.
-                let leaf = world.leaves[0].with(|leaf| unsafe { *leaf });
-                assert_eq!(u64::from(leaf), world.gate.version());
+                assert_eq!(u64::from(world.leaves[0].read()), world.gate.version());
                 drop(closed);
             }
             writer.join().unwrap();

@@ -236,32 +236,25 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use loom::cell::UnsafeCell;
+    use crate::sync::{Watched, explore};
     use loom::sync::Arc;
     use loom::thread;
 
+    #[derive(Default)]
     struct Shared {
         lock: Lock,
-        value: UnsafeCell<u32>,
+        value: Watched,
     }
-
-    // SAFETY: the value is touched only under the lock; the model checks that.
-    unsafe impl Sync for Shared {}
-    // SAFETY: as above.
-    unsafe impl Send for Shared {}
 
     fn add(shared: &Shared, slot: usize) {
         let _held = shared.lock.lock(WorkerId::new(slot, 1));
-        // SAFETY: loom reports any concurrent access to the value.
-        shared.value.with_mut(|value| unsafe { *value += 1 });
+        shared.value.add(1);
     }
 
     #[test]
     fn loom_three_workers_exclude_each_other() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let shared = Arc::new(Shared { lock: Lock::default(), value: UnsafeCell::new(0) });
+        explore(|| {
+            let shared = Arc::new(Shared::default());
             let others: Vec<_> = (1..3)
                 .map(|slot| {
                     let shared = shared.clone();
@@ -270,15 +263,14 @@ mod loom_models {
                 .collect();
             add(&shared, 0);
             others.into_iter().for_each(|it| it.join().unwrap());
-            // SAFETY: the others have ended.
-            assert_eq!(shared.value.with(|value| unsafe { *value }), 3);
+            assert_eq!(shared.value.read(), 3);
         });
     }
 
     #[test]
     fn loom_a_forced_release_lets_the_living_go_on() {
         loom::model(|| {
-            let shared = Arc::new(Shared { lock: Lock::default(), value: UnsafeCell::new(0) });
+            let shared = Arc::new(Shared::default());
             let dead = WorkerId::new(0, 1);
             std::mem::forget(shared.lock.lock(dead));
             let living = {

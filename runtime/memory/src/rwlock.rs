@@ -159,45 +159,36 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use loom::cell::UnsafeCell;
+    use crate::sync::{Watched, explore};
     use loom::sync::Arc;
     use loom::thread;
 
+    #[derive(Default)]
     struct Shared {
         lock: RwLock,
-        value: UnsafeCell<u32>,
+        value: Watched,
     }
-
-    // SAFETY: the value is touched only under the lock; the model checks that.
-    unsafe impl Sync for Shared {}
-    // SAFETY: as above.
-    unsafe impl Send for Shared {}
 
     #[test]
     fn loom_a_reader_and_two_writers() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let shared = Arc::new(Shared { lock: RwLock::default(), value: UnsafeCell::new(0) });
+        explore(|| {
+            let shared = Arc::new(Shared::default());
             let writers: Vec<_> = (0..2)
                 .map(|_| {
                     let shared = shared.clone();
                     thread::spawn(move || {
                         let _sole = shared.lock.write();
-                        // SAFETY: loom reports any concurrent access to the value.
-                        shared.value.with_mut(|value| unsafe { *value += 1 });
+                        shared.value.add(1);
                     })
                 })
                 .collect();
             {
                 let _reading = shared.lock.read();
-                // SAFETY: as above.
-                assert!(shared.value.with(|value| unsafe { *value }) <= 2);
+                assert!(shared.value.read() <= 2);
             }
             writers.into_iter().for_each(|it| it.join().unwrap());
             let _reading = shared.lock.read();
-            // SAFETY: as above.
-            assert_eq!(shared.value.with(|value| unsafe { *value }), 2);
+            assert_eq!(shared.value.read(), 2);
         });
     }
 }

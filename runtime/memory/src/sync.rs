@@ -90,4 +90,34 @@ mod model {
         // the meaning of the exchange.
         fence(Ordering::SeqCst);
     }
+
+    /// Runs a test under every interleaving with up to three preemptions.
+    #[cfg(test)]
+    pub(crate) fn explore(life: impl Fn() + Sync + Send + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(life);
+    }
+
+    /// A number of which loom reports every access that another thread's change overlaps.
+    #[cfg(test)]
+    #[derive(Default)]
+    pub(crate) struct Watched(loom::cell::UnsafeCell<u32>);
+
+    // SAFETY: the model checks that accesses do not overlap.
+    #[cfg(test)]
+    unsafe impl Sync for Watched {}
+
+    #[cfg(test)]
+    impl Watched {
+        pub(crate) fn add(&self, more: u32) {
+            // SAFETY: loom reports any concurrent access.
+            self.0.with_mut(|value| unsafe { *value += more });
+        }
+
+        pub(crate) fn read(&self) -> u32 {
+            // SAFETY: loom reports any concurrent change.
+            self.0.with(|value| unsafe { *value })
+        }
+    }
 }

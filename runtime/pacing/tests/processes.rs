@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engines::{Admin, Assets, Control, NoStateStore, Shape, run};
+use engines::{Assets, Control, Shape};
 use memory::Region;
 use pacing::cbr::{CbrOrders, CbrSource, Contents};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
@@ -54,15 +54,7 @@ fn check(engine: &str) {
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
     let mut server = apart::server((&Bell, &*state, &assets), &control);
     server.host.extra = Some(&runner);
-    let mut client = None;
-    let mut ready = |decided: &engines::Started| {
-        client = Some(apart::client(decided.listening.net().expect("an address")))
-    };
-    let admin = Admin::default();
-    let report =
-        run(&server, &shape, &mut NoStateStore, admin, &mut ready).expect("the server stands");
-    let status = client.expect("it was ready").wait().expect("a child");
-    assert!(status.success(), "{engine}: the client failed");
+    let report = apart::run(&server, &shape);
     assert!(!report.forced && report.replaced == 0, "{engine}: {report:?}");
     assert_eq!((stats.started.read(), stats.running()), (2, 0), "{engine}");
     assert!(stats.packets.read() > 0 && stats.failed.read() == 0, "{engine}");

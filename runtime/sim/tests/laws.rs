@@ -1,6 +1,5 @@
 //! The laws of the seam, held for the probe and for echo over many seeds.
 
-use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
 use seam::{
@@ -9,7 +8,7 @@ use seam::{
 use sim::laws::probe::{
     Echo, LINE_MAX, Menu, Probe, World, asset, expected, numbered, plain, requests,
 };
-use sim::{Act, Case, Client, End, Faults, Script, Transcript, check, chunking, determinism, run};
+use sim::{Act, Case, Client, End, Faults, Script, Transcript, chunking, determinism, run};
 
 /// Each request once, and an unterminated line at the end.
 const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshy 20\ntoil 9\npause\nshared 7\nfile 5\nwait 3\n\
@@ -39,35 +38,6 @@ fn chunking_holds_at_each_byte_and_under_each_weather() {
 }
 
 #[test]
-fn chunking_holds_at_the_longest_line() {
-    for len in LINE_MAX - 2..LINE_MAX + 2 {
-        let line = [&vec![b'x'; len][..], b"\necho y\n"].concat();
-        chunking(&Probe::narrow(), World::default, &line, &files(), 5, plain);
-    }
-}
-
-#[test]
-fn the_probe_replies_what_its_model_says() {
-    let menu = Menu { lines_max: 40, files: true, ..Menu::default() };
-    let case = |seed| {
-        let said = requests(seed, 12, menu);
-        Case {
-            script: Script { clients: vec![Client::saying(&said); 3] },
-            faults: Faults::rough(seed).with_assets(vec![asset()]),
-            seed,
-        }
-    };
-    check(&Probe::narrow(), World::default, 300, case, |case, heard| {
-        for (client, heard) in case.script.clients.iter().zip(&heard.clients) {
-            if plain(&heard.bytes) != expected(&client.said()) {
-                return Err(format!("{heard:?}"));
-            }
-        }
-        Ok(())
-    });
-}
-
-#[test]
 fn all_laws_hold_in_wild_weather() {
     for seed in sim::seeds(1_000) {
         sim::fuzz(seed, 8);
@@ -89,19 +59,6 @@ fn determinism_holds() {
     let tick = Some(Duration::from_millis(7));
     let probe = Probe { tick, patience: tick, ..Probe::narrow() };
     determinism(&probe, World::default, 200, wild);
-}
-
-#[test]
-fn each_session_that_opens_closes_once() {
-    for seed in sim::seeds(300) {
-        let world = World::default();
-        let Case { script, faults, .. } = wild(seed);
-        let heard = run(&Probe::narrow(), &world, &script, &faults, seed);
-        let closed = heard.clients.iter().filter(|heard| heard.closed.is_some()).count() as u64;
-        assert_eq!(world.opened.load(Relaxed), closed, "seed {seed}");
-        assert_eq!(world.closed.load(Relaxed), closed, "seed {seed}");
-        heard.lawful().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
-    }
 }
 
 #[test]

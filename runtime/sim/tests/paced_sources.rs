@@ -12,15 +12,11 @@ use sim::{Deed, Made, PacedLaw, Whims, paced_case, paced_laws, play_paced};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
-    /// Sends a packet ahead of its moment.
     TooEarly,
-    /// Sends an older packet again.
     Repeats,
-    /// Asks for a moment in the past.
     AsksForThePast,
     /// Asks for a moment after that of its next packet.
     AsksTooLate,
-    /// Takes back one packet too few.
     KeepsOne,
     /// Gives new numbers to packets that come again.
     Renumbers,
@@ -28,7 +24,6 @@ enum Flaw {
     Drifts,
     /// Puts the number of its calls into its packets.
     CountsCalls,
-    /// Gives each order twice.
     StartsTwice,
     /// No mistake: it says bye when it is told to end.
     Polite,
@@ -51,6 +46,7 @@ struct Orders {
 // SAFETY: atomics only, for which zero is a value.
 unsafe impl Share for Orders {}
 
+#[derive(Default)]
 struct Tick {
     order: u32,
     sent: u32,
@@ -98,18 +94,7 @@ impl PacedSource for Ticker {
             cx.state.taken.store(order, Relaxed);
             order += 100;
         }
-        let (start, paused_at) = (cx.now, None);
-        let tick = Tick {
-            order,
-            sent: 0,
-            number: 0,
-            calls: 0,
-            owes: false,
-            ended_at: None,
-            start,
-            paused_at,
-        };
-        Some((tick, Next::At(start)))
+        Some((Tick { order, start: cx.now, ..Tick::default() }, Next::At(cx.now)))
     }
 
     fn due(
@@ -204,14 +189,8 @@ fn a_pause_moves_the_schedule_and_an_end_ends_it() {
         assert!(beats.is_sorted());
     }
     for seed in 0..30 {
-        let heard = play_paced(
-            &Ticker(Flaw::None),
-            &Orders::default(),
-            &deeds,
-            LENGTH,
-            Whims::of(seed),
-            seed,
-        );
+        let (source, orders) = (Ticker(Flaw::None), Orders::default());
+        let heard = play_paced(&source, &orders, &deeds, LENGTH, Whims::of(seed), seed);
         assert_eq!(heard.breaches, [], "seed {seed}");
     }
 }
@@ -235,16 +214,8 @@ fn a_stopped_stream_sends_bye_instead_of_owed_packets() {
 
 /// The laws that a mistake breaks, over some seeds.
 fn broken(flaw: Flaw) -> Vec<PacedLaw> {
-    let mut laws: Vec<PacedLaw> = Vec::new();
-    for seed in 0..30 {
-        let case = paced_case(&Ticker(flaw), Orders::default, (3, &[]), LENGTH, seed);
-        if let Err((law, _)) = case
-            && !laws.contains(&law)
-        {
-            laws.push(law);
-        }
-    }
-    laws
+    let case = |seed| paced_case(&Ticker(flaw), Orders::default, (3, &[]), LENGTH, seed);
+    (0..30).filter_map(|seed| case(seed).err()).map(|(law, _)| law).collect()
 }
 
 #[test]

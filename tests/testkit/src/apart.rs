@@ -3,9 +3,9 @@
 
 use std::env;
 use std::net::SocketAddr;
-use std::process::{Child, Command};
+use std::process::Command;
 
-use engines::{Assets, Control, Server};
+use engines::{Admin, Assets, Control, NoStateStore, Report, Server, Shape, Started};
 use seam::Service;
 use sys::process::{self, Pid};
 
@@ -22,11 +22,23 @@ pub fn server<'a, S: Service>(
     in_process::server(parts, control, true)
 }
 
-/// Starts this program again, as the client of the server at `listening`.
-pub fn client(listening: SocketAddr) -> Child {
-    let mut command = Command::new(env::current_exe().expect("this program has a path"));
-    command.args([CLIENT, &listening.to_string(), &process::this().to_string()]);
-    command.spawn().expect("this program again")
+/// Runs `server` until its client, this program again, has stopped it, and returns its report.
+///
+/// # Panics
+/// If the server cannot run, or the client fails.
+pub fn run<S: Service>(server: &Server<'_, S>, shape: &Shape) -> Report {
+    let mut client = None;
+    let mut ready = |started: &Started| {
+        let address = started.listening.net().expect("an Internet address");
+        let mut command = Command::new(env::current_exe().expect("this program has a path"));
+        command.args([CLIENT, &address.to_string(), &process::this().to_string()]);
+        client = Some(command.spawn().expect("this program again"));
+    };
+    let report = engines::run(server, shape, &mut NoStateStore, Admin::default(), &mut ready);
+    let report = report.expect("the server stands");
+    let status = client.expect("the server was ready").wait().expect("our own child");
+    assert!(status.success(), "{shape}: the client failed: {status}");
+    report
 }
 
 /// The address and the process of the server, if this program is the client.

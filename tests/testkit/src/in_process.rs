@@ -11,7 +11,7 @@ use engines::{
 };
 use seam::Service;
 
-use crate::PATIENCE;
+use crate::{PATIENCE, skip};
 
 /// Stops the server when it goes out of scope, also by a panic: then a second stop forces it.
 struct Stop<'a>(&'a Control);
@@ -47,19 +47,27 @@ pub(crate) fn server<'a, S: Service>(
     Server { service, state, host }
 }
 
-/// Runs a server of `shape` while `visit` has its address, and returns its report.
+/// Runs a server of `shape` while `visit` has its address, and returns its report; `None` where
+/// the machine lacks the rings that it needs.
 ///
-/// # Errors
+/// # Panics
 /// If the server cannot run.
 pub fn serve<S: Service>(
     parts: (&S, &S::State, &Assets),
     shape: &Shape,
     visit: impl FnOnce(SocketAddr),
-) -> Result<Report, Fault> {
+) -> Option<Report> {
     let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Started)| {
         run(server, shape, &mut NoStateStore, Admin::default(), ready)
     };
-    serve_by(parts, live, visit)
+    match serve_by(parts, live, visit) {
+        Ok(report) => Some(report),
+        Err(Fault::Ring(_)) => {
+            skip("io_uring");
+            None
+        }
+        Err(fault) => panic!("{shape}: {fault}"),
+    }
 }
 
 /// Runs a server by `live` while `visit` has its address, and returns its report.

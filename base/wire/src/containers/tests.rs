@@ -270,9 +270,7 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
     let range = 4..file.len() as u64;
     let h264 = nal::Standard::H264;
     h264.cut(&mut Cursor::new(&file), range.clone(), 4, &mut cuts).expect("two units");
-    let payload = |cut: &nal::Cut| {
-        [cut.prefix.bytes(), &file[cut.range.start as usize..cut.range.end as usize]].concat()
-    };
+    let payload = |cut: &nal::Cut| [cut.prefix.bytes(), &file[at(cut)]].concat();
     let payloads: Vec<Vec<u8>> = cuts.iter().map(payload).collect();
     let join = |lost: Option<usize>| {
         let numbered = (65_534..=u16::MAX).chain(0..).zip(&payloads).enumerate();

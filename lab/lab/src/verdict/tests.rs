@@ -86,10 +86,6 @@ fn raced(seed: u64, blocks: u32, effect: f64, spread: f64) -> Run {
     Run { manifest, trials, ..Run::default() }
 }
 
-fn decision(summary: &Summary, metric: Metric) -> Decision {
-    summary.points[0].arms[1].judged(metric).expect("uring was compared").decision
-}
-
 /// A race of identical arms except `uring`, at two load points, in the schedule's own order, on a
 /// machine that slows down steadily, stalls now and then, and spreads log-normally.
 fn drifting_race(seed: u64, blocks: u32, effect: f64) -> Summary {
@@ -223,7 +219,8 @@ fn the_summary_speaks_plainly() {
         &summary.sentence,
         &[" more requests per second", " less CPU time per request", " than `epoll`; "],
     );
-    assert_eq!(decision(&summary, Metric::Cpu), Decision::Better);
+    let cpu = summary.points[0].arms[1].judged(Metric::Cpu).expect("uring was compared");
+    assert_eq!(cpu.decision, Decision::Better);
     let half = race(1, 8, 0.45, 0.01).sentence;
     check(&half, &["2.2", " times [", " the CPU time per request", " fewer requests per second"]);
     // Further differences need no verb: "; 33 % [33, 34] less CPU time per request".

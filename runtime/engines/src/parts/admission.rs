@@ -140,7 +140,7 @@ mod errno {
 
 #[cfg(test)]
 mod tests {
-    use memory::{Board, Placement, Region};
+    use memory::{Board, Region};
 
     use super::*;
 
@@ -161,9 +161,7 @@ mod tests {
 
     #[test]
     fn exhaustion_pauses_accepting_and_a_gone_peer_does_not() {
-        let placed = Region::place(Placement::Private);
-        let mut board: Region<Board> = placed.expect("memory for a board");
-        board.init(&[]).expect("a scoreboard needs no seed");
+        let board = Region::<Board>::alone(&[]);
         let slot = board.slot(0);
         let mut admission = Admission::new(16);
         let now = Instant::from_ns(5);

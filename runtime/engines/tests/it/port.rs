@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Condvar, Mutex};
 use std::thread;
 
-use engines::{Assets, Fault, Report, Shape};
-use memory::{Placement, Region};
+use engines::{Assets, Report, Shape};
 use seam::{Cx, Event, Limits, Out, Peer, Service, SessionId, Step};
 use sys::uring::Setup;
-use testkit::{PATIENCE, serve, skip, talk};
+use testkit::{PATIENCE, serve, talk};
 
 /// Understands `id`, `tell ID TEXT`, `spin`, `job`, `panic` and `open`, a line each.
 #[derive(Default)]
@@ -159,16 +158,7 @@ fn check(
     let mut shape = Shape::preset("port", 2).expect("a preset");
     (shape.workers, shape.knobs.staff.running) = (threads, Some(running));
     tune(&mut shape);
-    let mut state = Region::<()>::place(Placement::Private).expect("some memory");
-    state.init(&[]).expect("nothing to initialise");
-    match serve((service, &state, &Assets::default()), &shape, visit) {
-        Ok(report) => Some(report),
-        Err(Fault::Ring(_)) => {
-            skip("io_uring");
-            None
-        }
-        Err(fault) => panic!("{shape}: {fault}"),
-    }
+    serve((service, &(), &Assets::default()), &shape, visit)
 }
 
 #[test]

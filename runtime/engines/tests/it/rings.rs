@@ -4,12 +4,12 @@
 use std::net::SocketAddr;
 use std::thread;
 
-use engines::{Assets, Fault, Report, Shape};
-use memory::{Placement, Region};
+use engines::{Assets, Report, Shape};
+use memory::Region;
 use sim::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use sim::laws::{Watched, listing};
 use sys::uring::Setup;
-use testkit::{nameless, serve, skip, talk};
+use testkit::{nameless, serve, talk};
 
 /// Conversations at once.
 const LANES: u64 = 8;
@@ -51,17 +51,8 @@ fn check_engine(engine: &str, ring: Setup, probe: Probe) -> Option<Report> {
     let mut shape = Shape::preset(engine, 2).expect("a preset");
     shape.knobs.ring = ring;
     let service = Watched::new(probe, listing);
-    let mut state = Region::<World>::place(Placement::Private).expect("some memory");
-    state.init(&[]).expect("nothing to initialise");
-    let served = serve((&service, &state, &assets()), &shape, |address| converse(address, 24));
-    let report = match served {
-        Ok(report) => report,
-        Err(Fault::Ring(_)) => {
-            skip("io_uring");
-            return None;
-        }
-        Err(fault) => panic!("{ring:?}: {fault}"),
-    };
+    let state = Region::<World>::alone(&[]);
+    let report = serve((&service, &state, &assets()), &shape, |address| converse(address, 24))?;
     assert_eq!(service.violations(), [], "{ring:?}");
     assert_eq!(service.open_now(), 0, "{ring:?}");
     assert_eq!((report.accepted, report.replaced, report.forced), (24, 0, false), "{ring:?}");

@@ -90,22 +90,18 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use loom::cell::UnsafeCell;
+    use crate::sync::{Watched, explore};
     use loom::sync::Arc;
     use loom::thread;
 
+    #[derive(Default)]
     struct Session {
         outbox: SharedOutbox,
         /// Messages in the queue.
         queue: AtomicU32,
         /// Messages sent: only the sender touches it.
-        sent: UnsafeCell<u32>,
+        sent: Watched,
     }
-
-    // SAFETY: only the sender touches `sent`; the model checks that.
-    unsafe impl Sync for Session {}
-    // SAFETY: as above.
-    unsafe impl Send for Session {}
 
     fn bring(session: &Session) {
         session.queue.fetch_add(1, Ordering::Relaxed);
@@ -114,8 +110,7 @@ mod loom_models {
         }
         loop {
             let taken = session.queue.swap(0, Ordering::Relaxed);
-            // SAFETY: loom reports it if two senders overlap here.
-            session.sent.with_mut(|sent| unsafe { *sent += taken });
+            session.sent.add(taken);
             if taken == 0 && !session.outbox.drained() {
                 return;
             }
@@ -124,14 +119,8 @@ mod loom_models {
 
     #[test]
     fn loom_every_message_leaves_by_one_sender() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let session = Arc::new(Session {
-                outbox: SharedOutbox::default(),
-                queue: AtomicU32::new(0),
-                sent: UnsafeCell::new(0),
-            });
+        explore(|| {
+            let session = Arc::new(Session::default());
             let others: Vec<_> = (0..2)
                 .map(|_| {
                     let session = session.clone();
@@ -141,8 +130,7 @@ mod loom_models {
             bring(&session);
             others.into_iter().for_each(|it| it.join().unwrap());
             assert!(session.outbox.queued(), "no thread sends");
-            // SAFETY: the other threads have ended.
-            assert_eq!(session.sent.with(|sent| unsafe { *sent }), 3, "a message lies there");
+            assert_eq!(session.sent.read(), 3, "a message lies there");
         });
     }
 

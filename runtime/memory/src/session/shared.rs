@@ -187,7 +187,6 @@ impl<T> Drop for Ref<'_, T> {
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn a_closed_session_stays_for_those_who_hold_it() {
@@ -226,85 +225,36 @@ mod tests {
         assert_eq!(table.open(()), Err(Full(())));
         assert!(table.acquire(last).is_none());
     }
-
-    #[test]
-    fn no_session_is_seen_after_its_end_whoever_ends_it() {
-        struct Told<'a>(u64, &'a AtomicUsize);
-        impl Drop for Told<'_> {
-            fn drop(&mut self) {
-                self.0 = 0;
-                self.1.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        const ROUNDS: usize = 3000;
-        let (ended, current) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let table: SharedTable<Told<'_>> = SharedTable::new(0, 4);
-        std::thread::scope(|threads| {
-            for _ in 0..2 {
-                threads.spawn(|| {
-                    while ended.load(Ordering::Relaxed) < ROUNDS {
-                        let id = SessionId::from_bits(current.load(Ordering::Relaxed));
-                        if let Some(held) = table.acquire(id) {
-                            assert_eq!(held.0, 7, "a dead value was seen");
-                        }
-                        std::thread::yield_now();
-                    }
-                });
-            }
-            for _ in 0..ROUNDS {
-                let mut told = Told(7, &ended);
-                let id = loop {
-                    match table.open(told) {
-                        Ok(id) => break id,
-                        Err(Full(back)) => told = back,
-                    }
-                    std::thread::yield_now();
-                };
-                current.store(id.bits(), Ordering::Relaxed);
-                table.close(id);
-            }
-        });
-        assert_eq!(ended.load(Ordering::Relaxed), ROUNDS);
-    }
 }
 
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
-    use loom::cell::UnsafeCell as Watched;
+    use crate::sync::{Watched, explore};
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A value for which loom checks that no read overlaps its destruction.
-    struct Value(Watched<u32>, Arc<AtomicU32>);
-
-    // SAFETY: the model checks that accesses do not overlap.
-    unsafe impl Sync for Value {}
-    // SAFETY: as above.
-    unsafe impl Send for Value {}
+    /// A value of 0 until its end, which no read may overlap.
+    struct Value(Watched, Arc<AtomicU32>);
 
     impl Drop for Value {
         fn drop(&mut self) {
-            // SAFETY: loom reports any concurrent read.
-            self.0.with_mut(|value| unsafe { *value = 0 });
+            self.0.add(1);
             self.1.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn read(table: &SharedTable<Value>, id: SessionId) {
         if let Some(held) = table.acquire(id) {
-            // SAFETY: loom reports a concurrent destruction of the value.
-            assert_eq!(held.0.with(|value| unsafe { *value }), 7);
+            assert_eq!(held.0.read(), 0);
         }
     }
 
     #[test]
     fn loom_the_last_to_let_go_ends_it_once() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
+        explore(|| {
             let (table, ends) = (Arc::new(SharedTable::new(0, 1)), Arc::new(AtomicU32::new(0)));
-            let id = table.open(Value(Watched::new(7), ends.clone())).ok().unwrap();
+            let id = table.open(Value(Watched::default(), ends.clone())).ok().unwrap();
             let others: Vec<_> = [false, true]
                 .into_iter()
                 .map(|closes| {

@@ -429,14 +429,12 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::{Placement, Region};
+    use crate::Region;
 
     type Small = ByteMap<4>;
 
     fn small() -> Region<Small> {
-        let mut map = Region::<Small>::place(Placement::Shared).expect("memory");
-        map.init(b"").expect("no seed is needed");
-        map
+        Region::<Small>::alone(b"")
     }
 
     fn bytes(number: u64, len: usize) -> Vec<u8> {

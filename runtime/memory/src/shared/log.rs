@@ -116,7 +116,7 @@ impl<T: Fixed> SnapshotCell<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Placement, Region};
+    use crate::Region;
 
     seam::share! {
         struct World {
@@ -126,9 +126,7 @@ mod tests {
     }
 
     fn world() -> Region<World> {
-        let mut world = Region::<World>::place(Placement::Shared).expect("memory");
-        world.init(b"").expect("no seed is needed");
-        world
+        Region::<World>::alone(b"")
     }
 
     #[test]

@@ -278,7 +278,7 @@ impl Hasher for Folded {
 mod tests {
     use super::super::{Bytes, Counter};
     use super::*;
-    use crate::{Placement, Region};
+    use crate::Region;
     use std::collections::HashMap;
 
     seam::share! {
@@ -289,9 +289,7 @@ mod tests {
     }
 
     fn world() -> Region<World> {
-        let mut world = Region::<World>::place(Placement::Shared).expect("memory");
-        world.init(b"").expect("no seed is needed");
-        world
+        Region::<World>::alone(b"")
     }
 
     fn key(number: u64) -> Bytes<8> {

@@ -26,6 +26,11 @@ struct Stream {
 }
 
 impl Stream {
+    fn new(gap: Duration, burst: u64, tick: Duration, begin: Instant) -> Stream {
+        let catch_up = CatchUp::default();
+        Stream { gap, burst, tick, begin, next: 0, skipped: 0, asked: begin, catch_up }
+    }
+
     fn at(&self, burst: u64) -> Instant {
         self.begin + Duration::from_nanos(self.gap.as_nanos() as u64 * burst)
     }
@@ -71,8 +76,7 @@ impl Case {
             );
             let begin = Instant::from_ns(1_000_000_000 + below(100_000_000));
             let tick = Duration::from_millis([0, 1, 5][below(3) as usize]);
-            let (burst, catch_up) = (1 + below(8), CatchUp::default());
-            Stream { gap, burst, tick, begin, next: 0, skipped: 0, asked: begin, catch_up }
+            Stream::new(gap, 1 + below(8), tick, begin)
         });
         Case { seed, stall, latency, streams: streams.collect() }
     }
@@ -135,10 +139,7 @@ fn every_stream_is_in_time_again_after_every_stall() {
 fn the_stream_of_4_mbit_that_never_recovered_does() {
     for stall_ms in [7, 8, 30, 300, 2_900, 5_000] {
         let (gap, tick) = (Duration::from_micros(2_632), Duration::from_millis(5));
-        let begin = Instant::from_ns(1_000_000_000);
-        let (burst, catch_up) = (1, CatchUp::default());
-        let stream =
-            Stream { gap, burst, tick, begin, next: 0, skipped: 0, asked: begin, catch_up };
+        let stream = Stream::new(gap, 1, tick, Instant::from_ns(1_000_000_000));
         let (stall, latency) = (Duration::from_millis(stall_ms), Duration::from_micros(60));
         Case { seed: stall_ms, stall, latency, streams: vec![stream] }.play();
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use engines::{Admin, Assets, Fault, Host, NoStateStore, Server, Shape, Started, run};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
-use seam::AssetId;
 use sys::udp::{Mail, Udp, UdpOptions};
 use testkit::{PATIENCE, eventually, nameless, serve_by, skip, talk};
 
@@ -22,10 +21,6 @@ const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Bytes, each of which differs from its neighbours.
 fn contents(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
-}
-
-fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
-    assets.add(nameless(bytes))
 }
 
 /// The senders that work on this machine.
@@ -126,7 +121,7 @@ fn every_sender_delivers_the_same_bytes_in_the_same_order() {
             check(sender, payload, burst, |_, bytes| Contents::Bytes(Arc::from(bytes)));
             check(sender, payload, burst, |_, bytes| Contents::Shared(Arc::from(bytes)));
             check(sender, payload, burst, |assets, bytes| {
-                Contents::File(asset(bytes, assets).into(), bytes.len() as u64)
+                Contents::File(assets.add(nameless(bytes)).into(), bytes.len() as u64)
             });
             check(sender, payload, burst, |_, bytes| {
                 let open: Arc<OwnedFd> = Arc::new(nameless(bytes).into());

@@ -83,6 +83,7 @@ impl Outlet for Wire {
 
 /// A client, a server that echoes, and the wires between them.
 struct World {
+    from: Station,
     now: Instant,
     up: Wire,
     down: Wire,
@@ -95,21 +96,25 @@ struct World {
 
 impl World {
     fn new(seed: u64, faults: u64) -> World {
+        World::of(CLIENT, seed, faults)
+    }
+
+    fn of(from: Station, seed: u64, faults: u64) -> World {
         let (mut up, down) = (Wire::new(seed, faults), Wire::new(seed + 1_000_000, faults));
-        let mut port = Port::new(&CLIENT, &mut up, SERVER.mac);
+        let mut port = Port::new(&from, &mut up, SERVER.mac);
         let config = Config::new(HardwareAddress::Ip);
         let mut interface = Interface::new(config, &mut port, moment(Instant::ZERO));
-        let own = IpCidr::Ipv4(Ipv4Cidr::new(*CLIENT.address.ip(), 24));
+        let own = IpCidr::Ipv4(Ipv4Cidr::new(*from.address.ip(), 24));
         interface.update_ip_addrs(|all| all.push(own).expect("room"));
         let buffer = || SocketBuffer::new(vec![0; 8192]);
         let mut socket = Socket::new(buffer(), buffer());
         let to = (IpAddress::Ipv4(*SERVER.address.ip()), SERVER.address.port());
-        socket.connect(interface.context(), to, CLIENT.address.port()).expect("a free socket");
+        socket.connect(interface.context(), to, from.address.port()).expect("a free socket");
         let mut set = SocketSet::new(Vec::new());
         let handle = set.add(socket);
         let stack = TcpStack::new(SERVER, SETTINGS, 16, 0);
         let (now, served) = (Instant::ZERO, Vec::new());
-        World { now, up, down, stack, served, interface, set, handle }
+        World { from, now, up, down, stack, served, interface, set, handle }
     }
 
     fn client(&mut self) -> &mut Socket<'static> {
@@ -132,11 +137,11 @@ impl World {
         self.serve();
         self.stack.send(self.now, &mut self.down);
         while let Some(frame) = self.down.take(self.now) {
-            let mut port = Port::new(&CLIENT, &mut self.up, SERVER.mac);
+            let mut port = Port::new(&self.from, &mut self.up, SERVER.mac);
             port.packet = Some(&frame[14..]);
             self.interface.poll_ingress_single(moment(self.now), &mut port, &mut self.set);
         }
-        let mut port = Port::new(&CLIENT, &mut self.up, SERVER.mac);
+        let mut port = Port::new(&self.from, &mut self.up, SERVER.mac);
         self.interface.poll(moment(self.now), &mut port, &mut self.set);
     }
 
@@ -235,23 +240,10 @@ fn handshakes_are_bounded_and_end() {
     let mut world = World::new(9, 0);
     // The answers of the server are lost, so handshakes stay.
     world.down.faults = 1000;
-    for port in 0..40 {
-        let from =
-            Station { address: SocketAddrV4::new(*CLIENT.address.ip(), 5000 + port), ..CLIENT };
-        let mut syn = Wire::new(1, 0);
-        let mut stranger = World::new(10, 0);
-        stranger.client().abort();
-        let to = (IpAddress::Ipv4(*SERVER.address.ip()), SERVER.address.port());
-        let mut socket =
-            Socket::new(SocketBuffer::new(vec![0; 64]), SocketBuffer::new(vec![0; 64]));
-        socket
-            .connect(stranger.interface.context(), to, from.address.port())
-            .expect("a free socket");
-        let mut set = SocketSet::new(Vec::new());
-        set.add(socket);
-        let mut out = Port::new(&from, &mut syn, SERVER.mac);
-        stranger.interface.poll(moment(Instant::ZERO), &mut out, &mut set);
-        let frame = syn.take(Instant::NEVER).expect("a SYN");
+    for port in 5000..5040 {
+        let mut stranger = World::of(place(2, port), 1, 0);
+        stranger.step();
+        let frame = stranger.up.take(Instant::NEVER).expect("a SYN");
         world.stack.receive(&frame, world.now, &mut world.down);
     }
     assert_eq!(world.stack.len(), 16, "the backlog");

@@ -42,11 +42,9 @@ struct ThreadState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mutant {
     None,
-    /// No thread is ever woken.
     NobodyWoken,
     /// A thread keeps its token while it works.
     TokenKept,
-    /// A token is not given back.
     TokenLost,
     /// The scheduler believes that a thread that has led still leads.
     LeadKept,
