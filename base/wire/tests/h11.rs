@@ -107,7 +107,7 @@ fn theirs(line: &str) -> Verdict {
 
 /// A meant difference.
 struct Meant {
-    /// What differs, and the reason.
+    /// The difference, and the reason for it.
     why: &'static str,
     /// Requests show it in which this occurs more often than `except`, ignoring case.
     shows: &'static str,
