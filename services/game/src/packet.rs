@@ -23,7 +23,9 @@ pub const TEXT_MAX: usize = 200;
 pub type Place = (u16, u16);
 
 /// The role of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::TryFrom)]
+#[try_from(repr)]
+#[repr(u8)]
 pub enum Role {
     /// The session has a position and walks.
     Player,
@@ -33,32 +35,25 @@ pub enum Role {
 
 /// A packet from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the tables of docs/game.md describe the fields")]
 pub enum Ask {
-    /// Joins; the first packet of a connection.
+    /// The first packet of a connection, with [`VERSION`].
     Join {
-        /// [`VERSION`].
         version: u8,
-        /// The role.
         role: Role,
-        /// The name.
         name: String,
     },
     /// Asks for a path to a place.
     Go(Place),
-    /// Stops.
     Stop,
     /// Sends a text to one session, or to all (id 0).
     Say {
-        /// The receiver; 0: all.
         to: u64,
-        /// The text.
         text: String,
     },
     /// Asks for rows of the map.
     Rows {
-        /// The first row.
         first: u16,
-        /// The number of rows.
         count: u16,
     },
     /// Requests the list of sessions.
@@ -68,7 +63,9 @@ pub enum Ask {
 }
 
 /// Why the server closes a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::TryFrom)]
+#[try_from(repr)]
+#[repr(u8)]
 pub enum Bye {
     /// A malformed packet.
     BadPacket,
@@ -83,7 +80,9 @@ pub enum Bye {
 }
 
 /// Why there is no path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::TryFrom)]
+#[try_from(repr)]
+#[repr(u8)]
 pub enum NoWay {
     /// The place is not on the map.
     Outside,
@@ -102,71 +101,27 @@ pub struct Moved {
 
 /// A packet from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the tables of docs/game.md describe the fields")]
 pub enum Tell {
-    /// The answer to JOIN.
-    Welcome {
-        /// [`VERSION`].
-        version: u8,
-        /// The role.
-        role: Role,
-        /// The session's id, to which others can send.
-        id: u64,
-        /// Columns and rows of the map.
-        size: Place,
-        /// The time between two ticks, in milliseconds.
-        tick_ms: u16,
-        /// The session's position; meaningless for a spectator.
-        at: Place,
-    },
+    /// The answer to JOIN: the session's id, to which others can send, columns and rows of the map,
+    /// and the session's position, which is meaningless for a spectator.
+    Welcome { version: u8, role: Role, id: u64, size: Place, tick_ms: u16, at: Place },
     /// A row of the map: one bit a column, lowest first; 1 is free.
-    Row {
-        /// The index of the row.
-        row: u16,
-        /// The bits.
-        bits: Vec<u8>,
-    },
+    Row { row: u16, bits: Vec<u8> },
     /// A session is here.
-    Enter {
-        /// The session.
-        id: u64,
-        /// The role.
-        role: Role,
-        /// The position.
-        at: Place,
-        /// The name.
-        name: String,
-    },
+    Enter { id: u64, role: Role, at: Place, name: String },
     /// A session has left.
     Leave(u64),
-    /// All sessions that moved in a tick.
-    Moves {
-        /// The number of the tick; ticks without a move are not sent.
-        tick: u32,
-        /// The sessions and their new positions.
-        moved: Vec<Moved>,
-    },
-    /// The path that the session will take.
-    Path {
-        /// The path leads to the requested place, otherwise to the nearest reachable one.
-        is_exact: bool,
-        /// The path was too long and was cut; the client asks again at its end.
-        is_cut: bool,
-        /// Straight steps of the whole path, and diagonal ones.
-        steps: (u32, u32),
-        /// The start, every turn, and the end.
-        turns: Vec<Place>,
-    },
+    /// All sessions that moved in a tick; ticks without a move are not sent.
+    Moves { tick: u32, moved: Vec<Moved> },
+    /// The path that the session will take, to the requested place if it is exact, otherwise to the
+    /// nearest reachable one: straight and diagonal steps of the whole path, then the start, every
+    /// turn, and the end. If the path was too long and was cut, the client asks again at its end.
+    Path { is_exact: bool, is_cut: bool, steps: (u32, u32), turns: Vec<Place> },
     /// There is no path.
     NoWay(NoWay),
-    /// A message from a session.
-    Said {
-        /// The session.
-        from: u64,
-        /// The receiver; 0: all.
-        to: u64,
-        /// The text.
-        text: String,
-    },
+    /// A message from a session to one, or to all (id 0).
+    Said { from: u64, to: u64, text: String },
     /// The answer to a PING.
     Pong(u64),
     /// The server closes the connection.
@@ -275,18 +230,6 @@ impl Tell {
     }
 }
 
-impl Role {
-    const ALL: [Role; 2] = [Role::Player, Role::Spectator];
-}
-
-impl Bye {
-    const ALL: [Bye; 5] = [Bye::BadPacket, Bye::NotJoined, Bye::Full, Bye::Drain, Bye::Operator];
-}
-
-impl NoWay {
-    const ALL: [NoWay; 2] = [NoWay::Outside, NoWay::Spectator];
-}
-
 /// Appends a packet: its length, its kind, and the fields that `fill` appends.
 fn packet(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
@@ -328,11 +271,7 @@ impl<'a> Unread<'a> {
 
     fn ask(&mut self) -> Option<Ask> {
         Some(match self.kind {
-            0x01 => Ask::Join {
-                version: self.take()?,
-                role: self.one_of(&Role::ALL)?,
-                name: self.name()?,
-            },
+            0x01 => Ask::Join { version: self.take()?, role: self.one_of()?, name: self.name()? },
             0x02 => Ask::Go(self.place()?),
             0x03 => Ask::Stop,
             0x04 => Ask::Say { to: self.take()?, text: self.text()? },
@@ -350,7 +289,7 @@ impl<'a> Unread<'a> {
         Some(match self.kind {
             0x81 => Tell::Welcome {
                 version: self.take()?,
-                role: self.one_of(&Role::ALL)?,
+                role: self.one_of()?,
                 id: self.take()?,
                 size: self.place()?,
                 tick_ms: self.take()?,
@@ -362,7 +301,7 @@ impl<'a> Unread<'a> {
             }
             0x83 => Tell::Enter {
                 id: self.take()?,
-                role: self.one_of(&Role::ALL)?,
+                role: self.one_of()?,
                 at: self.place()?,
                 name: self.name()?,
             },
@@ -379,10 +318,10 @@ impl<'a> Unread<'a> {
                 let turns = self.all(Self::place)?;
                 Tell::Path { is_exact: flags & 1 != 0, is_cut: flags & 2 != 0, steps, turns }
             }
-            0x87 => Tell::NoWay(self.one_of(&NoWay::ALL)?),
+            0x87 => Tell::NoWay(self.one_of()?),
             0x88 => Tell::Said { from: self.take()?, to: self.take()?, text: self.text()? },
             0x89 => Tell::Pong(self.take()?),
-            0x8a => Tell::Bye(self.one_of(&Bye::ALL)?),
+            0x8a => Tell::Bye(self.one_of()?),
             _ => return None,
         })
     }
@@ -405,8 +344,8 @@ impl<'a> Unread<'a> {
         Some((self.take()?, self.take()?))
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        all.get(usize::from(self.take::<u8>()?)).copied()
+    fn one_of<T: TryFrom<u8>>(&mut self) -> Option<T> {
+        T::try_from(self.take()?).ok()
     }
 
     fn name(&mut self) -> Option<String> {
@@ -475,7 +414,7 @@ mod tests {
     #[test]
     fn what_servers_say_is_read_back() {
         let (id, at, name) = (0x0123_4567_89ab_cdef, (79, 39), "Grace".to_owned());
-        for role in Role::ALL {
+        for role in [Role::Player, Role::Spectator] {
             check_tell(Tell::Welcome { version: 1, role, id, size: (80, 40), tick_ms: 50, at });
             check_tell(Tell::Enter { id, role, at, name: name.clone() });
         }
@@ -487,10 +426,11 @@ mod tests {
             let turns = vec![(0, 0), (5, 5), (5, 9)];
             check_tell(Tell::Path { is_exact, is_cut, steps: (4, 5), turns });
         }
-        NoWay::ALL.into_iter().for_each(|why| check_tell(Tell::NoWay(why)));
+        check_tell(Tell::NoWay(NoWay::Outside));
+        check_tell(Tell::NoWay(NoWay::Spectator));
         check_tell(Tell::Said { from: id, to: 0, text: "안녕".to_owned() });
         check_tell(Tell::Pong(9));
-        Bye::ALL.into_iter().for_each(|why| check_tell(Tell::Bye(why)));
+        (0..5).for_each(|why| check_tell(Tell::Bye(why.try_into().expect("a reason"))));
     }
 
     #[test]
