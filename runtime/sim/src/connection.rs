@@ -21,51 +21,33 @@ pub(crate) enum Order<J> {
     Work(SessionId, J),
     /// Let a send go on.
     Land(SessionId),
-    /// Wake the session.
     Wake(SessionId),
 }
 
 /// The surroundings of a turn, next to the connection itself.
-pub(crate) struct Context<'a, J> {
+pub(crate) struct Context<'a, S: Service> {
+    pub(crate) service: &'a S,
+    pub(crate) cx: &'a Cx<'a, S::State>,
     pub(crate) link: &'a mut Link,
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) faults: &'a Faults,
     pub(crate) rng: &'a mut Rng,
-    pub(crate) orders: Vec<(Instant, Order<J>)>,
+    pub(crate) orders: Vec<(Instant, Order<S::Job>)>,
     pub(crate) pushes_lost: &'a mut u64,
-}
-
-/// The events of a session since its last turn.
-#[derive(Debug)]
-pub(crate) struct Tray<O> {
-    pub(crate) landed: usize,
-    pub(crate) outcome: Option<O>,
-    pub(crate) pushed: Vec<Vec<u8>>,
-    pub(crate) drain: bool,
-    pub(crate) due: bool,
-    pub(crate) shut: Option<Closed>,
-    pub(crate) forced: bool,
-}
-
-impl<O> Default for Tray<O> {
-    fn default() -> Tray<O> {
-        Tray {
-            landed: 0,
-            outcome: None,
-            pushed: Vec::new(),
-            drain: false,
-            due: false,
-            shut: None,
-            forced: false,
-        }
-    }
 }
 
 /// One connection in a worker's table.
 pub(crate) struct Connection<S: Service> {
     pub(crate) conn: Conn<S::Session, S::Job>,
     pub(crate) client: usize,
-    pub(crate) tray: Tray<S::Outcome>,
+    // The events of the session since its last turn.
+    landed: usize,
+    pub(crate) outcome: Option<S::Outcome>,
+    pub(crate) pushed: Vec<Vec<u8>>,
+    pub(crate) drain: bool,
+    due: bool,
+    pub(crate) shut: Option<Closed>,
+    pub(crate) forced: bool,
     /// The connection waits for a turn.
     pub(crate) dirty: bool,
     /// A receive is armed, or its cancellation has not landed.
@@ -76,7 +58,6 @@ pub(crate) struct Connection<S: Service> {
     flight: VecDeque<u8>,
     landing: bool,
     eof: bool,
-    /// Aborted.
     gone: bool,
     timer: Option<Instant>,
 }
@@ -111,7 +92,13 @@ impl<S: Service> Connection<S> {
         Connection {
             conn,
             client,
-            tray: Tray::default(),
+            landed: 0,
+            outcome: None,
+            pushed: Vec::new(),
+            drain: false,
+            due: false,
+            shut: None,
+            forced: false,
             dirty: false,
             armed: false,
             cancelled: false,
@@ -125,121 +112,105 @@ impl<S: Service> Connection<S> {
     }
 
     /// Takes one turn; returns true if the connection must be closed.
-    pub(crate) fn turn(
-        &mut self,
-        service: &S,
-        cx: &Cx<'_, S::State>,
-        context: &mut Context<'_, S::Job>,
-    ) -> bool {
+    pub(crate) fn turn(&mut self, context: &mut Context<'_, S>) -> bool {
         self.dirty = false;
         self.conn.lend(context.buffers);
         let mut tasks =
             [Task::Landed, Task::Outcome, Task::Pushed, Task::Drain, Task::Deadline, Task::Input];
         context.rng.shuffle(&mut tasks);
         for task in tasks {
-            self.task(task, service, cx, context);
+            self.task(task, context);
         }
-        self.fail(service, cx, context);
-        self.work_and_write(service, cx, context);
-        self.settle(cx, context)
+        self.fail(context);
+        self.work_and_write(context);
+        self.settle(context)
     }
 
-    fn task(
-        &mut self,
-        task: Task,
-        service: &S,
-        cx: &Cx<'_, S::State>,
-        context: &mut Context<'_, S::Job>,
-    ) {
+    fn task(&mut self, task: Task, context: &mut Context<'_, S>) {
         let spurious = context.faults.spurious && context.rng.coin();
         match task {
             Task::Landed => {
-                let landed = core::mem::take(&mut self.tray.landed);
+                let landed = core::mem::take(&mut self.landed);
                 if landed > 0 || spurious {
-                    self.conn.landed(service, cx, landed);
+                    self.conn.landed(context.service, context.cx, landed);
                 }
             }
             Task::Outcome => {
-                if let Some(outcome) = self.tray.outcome.take() {
-                    self.conn.outcome(service, cx, outcome);
+                if let Some(outcome) = self.outcome.take() {
+                    self.conn.outcome(context.service, context.cx, outcome);
                 }
             }
             Task::Pushed => {
-                for bytes in self.tray.pushed.drain(..) {
-                    if self.conn.push(service, cx, &bytes).is_err() {
+                for bytes in self.pushed.drain(..) {
+                    if self.conn.push(context.service, context.cx, &bytes).is_err() {
                         *context.pushes_lost += 1;
                     }
                 }
             }
             Task::Drain => {
-                if self.tray.drain {
-                    self.conn.drain(service, cx);
-                    self.tray.drain = spurious;
+                if self.drain {
+                    self.conn.drain(context.service, context.cx);
+                    self.drain = spurious;
                 }
             }
             Task::Deadline => {
-                if core::mem::take(&mut self.tray.due) || spurious {
-                    self.conn.deadline(service, cx);
+                if core::mem::take(&mut self.due) || spurious {
+                    self.conn.deadline(context.service, context.cx);
                 }
             }
-            Task::Input => self.input(service, cx, context),
+            Task::Input => self.input(context),
         }
     }
 
-    fn input(&mut self, service: &S, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) {
+    fn input(&mut self, context: &mut Context<'_, S>) {
         let mut budget = context.faults.turn.max(1);
         while self.armed && budget > 0 && !context.link.inbox.is_empty() {
             let most = context.faults.receive.min(budget).min(context.link.inbox.len()).max(1);
             let size = if context.faults.short { context.rng.size(most) } else { most };
             let bytes: Vec<u8> = context.link.inbox.drain(..size).collect();
-            self.conn.feed(service, cx, &bytes);
+            self.conn.feed(context.service, context.cx, &bytes);
             budget -= size;
             self.armed = self.conn.wants().read || context.faults.late_feeds && context.rng.coin();
         }
         if self.armed && context.link.inbox.is_empty() && context.link.fin {
             if !self.eof || context.faults.spurious {
-                self.conn.eof(service, cx);
+                self.conn.eof(context.service, context.cx);
             }
             self.eof = true;
         }
     }
 
     /// Aborts a connection that the peer reset, or that the engine must end.
-    fn fail(&mut self, service: &S, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) {
-        if let Some(why) = self.tray.shut.take() {
+    fn fail(&mut self, context: &mut Context<'_, S>) {
+        if let Some(why) = self.shut.take() {
             self.conn.shut(why);
         }
-        if self.gone || !context.link.rst && !self.tray.forced {
+        if self.gone || !context.link.rst && !self.forced {
             return;
         }
         let why = if context.link.rst { Closed::Reset } else { Closed::Forced };
         self.gone = true;
         if context.rng.coin() {
             // The failed send is reported before the failed receive.
-            let lost = self.flight.len() + core::mem::take(&mut self.tray.landed);
+            let lost = self.flight.len() + core::mem::take(&mut self.landed);
             self.flight.clear();
-            self.conn.landed(service, cx, lost);
+            self.conn.landed(context.service, context.cx, lost);
         }
         self.conn.abort(why);
         if !self.flight.is_empty() && !self.landing {
             self.landing = true;
-            context.order_soon(cx, Order::Land(cx.me));
+            context.order_soon(Order::Land(context.cx.me));
         }
     }
 
-    fn work_and_write(
-        &mut self,
-        service: &S,
-        cx: &Cx<'_, S::State>,
-        context: &mut Context<'_, S::Job>,
-    ) {
+    fn work_and_write(&mut self, context: &mut Context<'_, S>) {
         while !self.gone {
             if let Some(job) = self.conn.take_job() {
                 if context.rng.coin() {
-                    context.order_soon(cx, Order::Work(cx.me, job));
+                    context.order_soon(Order::Work(context.cx.me, job));
                 } else {
-                    let outcome = service.work(cx.state, job);
-                    self.conn.outcome(service, cx, outcome);
+                    let outcome = context.service.work(context.cx.state, job);
+                    self.conn.outcome(context.service, context.cx, outcome);
                     continue;
                 }
             }
@@ -248,11 +219,7 @@ impl<S: Service> Connection<S> {
                 Writes::Later => false,
                 Writes::Either => self.is_grounded() && context.rng.coin(),
             };
-            let wrote = if now {
-                self.write_now(service, cx, context)
-            } else {
-                self.write_later(cx, context)
-            };
+            let wrote = if now { self.write_now(context) } else { self.write_later(context) };
             if !wrote {
                 return;
             }
@@ -260,12 +227,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Sends once, if it would not block.
-    fn write_now(
-        &mut self,
-        service: &S,
-        cx: &Cx<'_, S::State>,
-        context: &mut Context<'_, S::Job>,
-    ) -> bool {
+    fn write_now(&mut self, context: &mut Context<'_, S>) -> bool {
         let room = context.link.room();
         if self.conn.out().waiting() == 0 || room == 0 {
             return false;
@@ -283,7 +245,7 @@ impl<S: Service> Connection<S> {
             let from = range.start as usize;
             let bytes = &file[from..from + len];
             context.link.send(bytes.iter().copied());
-            self.conn.sent(service, cx, len);
+            self.conn.sent(context.service, context.cx, len);
             return true;
         }
         let mut slices = [IoSlice::new(&[]); 4];
@@ -294,17 +256,17 @@ impl<S: Service> Connection<S> {
         context
             .link
             .send(slices[..filled].iter().flat_map(|slice| slice.iter().copied()).take(sent));
-        self.conn.sent(service, cx, sent);
+        self.conn.sent(context.service, context.cx, sent);
         true
     }
 
     /// True if nothing is in flight.
     fn is_grounded(&self) -> bool {
-        self.flight.is_empty() && self.tray.landed == 0
+        self.flight.is_empty() && self.landed == 0
     }
 
     /// Hands a few parts to the kernel if nothing of this session is in flight.
-    fn write_later(&mut self, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) -> bool {
+    fn write_later(&mut self, context: &mut Context<'_, S>) -> bool {
         if !self.is_grounded() {
             return false;
         }
@@ -320,7 +282,7 @@ impl<S: Service> Connection<S> {
         }
         if !self.flight.is_empty() && !self.landing {
             self.landing = true;
-            context.order_soon(cx, Order::Land(cx.me));
+            context.order_soon(Order::Land(context.cx.me));
         }
         false
     }
@@ -329,14 +291,14 @@ impl<S: Service> Connection<S> {
     pub(crate) fn land(&mut self, link: &mut Link, faults: &Faults, rng: &mut Rng) -> bool {
         self.landing = false;
         if self.gone {
-            self.tray.landed += self.flight.len();
+            self.landed += self.flight.len();
             self.flight.clear();
             return true;
         }
         let most = link.room().min(self.flight.len());
         let taken = if faults.short && most > 0 { rng.size(most) } else { most };
         link.send(self.flight.drain(..taken));
-        self.tray.landed += taken;
+        self.landed += taken;
         taken > 0
     }
 
@@ -348,7 +310,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Asks the connection once for its wishes, and changes only the difference.
-    fn settle(&mut self, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) -> bool {
+    fn settle(&mut self, context: &mut Context<'_, S>) -> bool {
         let wants = self.conn.wants();
         assert!(!(wants.read && self.eof), "more input is wanted after the end");
         if wants.read {
@@ -359,12 +321,12 @@ impl<S: Service> Connection<S> {
         }
         let readable = !context.link.inbox.is_empty() || context.link.fin && !self.eof;
         let writable = wants.write && self.is_grounded() && context.link.room() > 0;
-        self.dirty = self.armed && readable || writable || self.tray.landed > 0 || self.tray.drain;
+        self.dirty = self.armed && readable || writable || self.landed > 0 || self.drain;
         if wants.wake != self.timer {
             self.timer = wants.wake;
             if let Some(wake) = wants.wake {
                 let late = context.rng.span(context.faults.delay);
-                context.orders.push((wake.max(cx.now) + late, Order::Wake(cx.me)));
+                context.orders.push((wake.max(context.cx.now) + late, Order::Wake(context.cx.me)));
             }
         }
         self.conn.reclaim(context.buffers);
@@ -374,13 +336,13 @@ impl<S: Service> Connection<S> {
     /// The timer has fired.
     pub(crate) fn rung(&mut self) {
         self.timer = None;
-        self.tray.due = true;
+        self.due = true;
     }
 }
 
-impl<J> Context<'_, J> {
-    fn order_soon<T>(&mut self, cx: &Cx<'_, T>, order: Order<J>) {
+impl<S: Service> Context<'_, S> {
+    fn order_soon(&mut self, order: Order<S::Job>) {
         let delay = self.rng.span(self.faults.delay);
-        self.orders.push((cx.now + delay, order));
+        self.orders.push((self.cx.now + delay, order));
     }
 }

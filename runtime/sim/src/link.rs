@@ -15,7 +15,7 @@ pub(crate) enum Packet {
 }
 
 /// One connection as the two kernels see it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Link {
     /// Arrived at the server and not received by the engine.
     pub(crate) inbox: VecDeque<u8>,
@@ -33,18 +33,6 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(window: usize) -> Link {
-        Link {
-            inbox: VecDeque::new(),
-            fin: false,
-            rst: false,
-            outbox: VecDeque::new(),
-            window,
-            closed: false,
-            last_arrival: Instant::ZERO,
-        }
-    }
-
     pub(crate) fn arrive(&mut self, packet: Packet) {
         match packet {
             Packet::Bytes(bytes) => self.inbox.extend(bytes),
@@ -71,7 +59,7 @@ impl Link {
 }
 
 /// A client that plays its script.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) link: Link,
     pub(crate) connection: Option<SessionId>,
@@ -86,20 +74,4 @@ pub(crate) struct Caller {
     pub(crate) sipping: bool,
     pub(crate) end: Option<End>,
     pub(crate) closed: Option<seam::Closed>,
-}
-
-impl Caller {
-    pub(crate) fn new(window: usize) -> Caller {
-        Caller {
-            link: Link::new(window),
-            connection: None,
-            next: 0,
-            heard: Vec::new(),
-            expects: None,
-            ended: false,
-            sipping: false,
-            end: None,
-            closed: None,
-        }
-    }
 }

@@ -18,7 +18,7 @@ use crate::laws::{Watched, listing};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
 use crate::connection::{Connection, Context, Order, Writes};
-use crate::link::{Caller, Packet};
+use crate::link::{Caller, Link, Packet};
 use crate::rng::{Choices as _, Rng};
 use crate::script::{Faults, Script};
 use crate::transcript::{End, Heard, Transcript};
@@ -59,15 +59,12 @@ pub(crate) enum What<J> {
     Break(usize),
     /// A worker takes a turn.
     Turn(usize),
-    /// A connection's order.
     Connection(Order<J>),
     /// Bytes reach another session.
     Push(SessionId, Vec<u8>),
     /// The engine finds a session idle.
     Hangup(SessionId),
-    /// The tick of [`Service::tick`].
     Tick,
-    /// The server begins to drain.
     Drain,
     /// The drain's deadline has passed.
     Force,
@@ -130,6 +127,10 @@ impl<'a, S: Service> World<'a, S> {
             called: false,
             last: START,
         };
+        let caller = |_| {
+            let link = Link { window: faults.window.max(1), ..Link::default() };
+            Caller { link, ..Caller::default() }
+        };
         World {
             service,
             state,
@@ -141,7 +142,7 @@ impl<'a, S: Service> World<'a, S> {
             queue: BTreeMap::new(),
             live: 0,
             pending: 0,
-            callers: script.clients.iter().map(|_| Caller::new(faults.window.max(1))).collect(),
+            callers: script.clients.iter().map(caller).collect(),
             workers: (0..faults.workers.max(1)).map(worker).collect(),
             seated: 0,
             backlog: VecDeque::new(),
@@ -194,14 +195,14 @@ impl<'a, S: Service> World<'a, S> {
             What::Connection(order) => self.order(order),
             What::Push(to, bytes) => match self.connection(to) {
                 Some(connection) => {
-                    connection.tray.pushed.push(bytes);
+                    connection.pushed.push(bytes);
                     self.mark(Some(to));
                 }
                 None => self.pushes_lost += 1,
             },
             What::Hangup(id) => {
                 if let Some(connection) = self.connection(id) {
-                    connection.tray.shut = Some(Closed::Idle);
+                    connection.shut = Some(Closed::Idle);
                     self.mark(Some(id));
                 }
             }
@@ -363,6 +364,8 @@ impl<'a, S: Service> World<'a, S> {
         who.id.enter();
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let mut context = Context {
+            service: self.service,
+            cx: &cx,
             link: &mut self.callers[client].link,
             buffers: &mut buffers,
             faults: self.faults,
@@ -370,7 +373,7 @@ impl<'a, S: Service> World<'a, S> {
             orders: Vec::new(),
             pushes_lost: &mut self.pushes_lost,
         };
-        let done = connection.turn(self.service, &cx, &mut context);
+        let done = connection.turn(&mut context);
         let orders = context.orders;
         let again = connection.dirty && !done;
         if done {
@@ -413,7 +416,7 @@ impl<'a, S: Service> World<'a, S> {
             Order::Work(id, job) => {
                 let outcome = self.service.work(self.state, job);
                 if let Some(connection) = self.connection(id) {
-                    connection.tray.outcome = Some(outcome);
+                    connection.outcome = Some(outcome);
                     self.mark(Some(id));
                 }
             }
@@ -479,7 +482,7 @@ impl<'a, S: Service> World<'a, S> {
         }
         for id in self.seated_ids() {
             if let Some(connection) = self.connection(id) {
-                connection.tray.drain = true;
+                connection.drain = true;
             }
             self.mark(Some(id));
         }
@@ -489,7 +492,7 @@ impl<'a, S: Service> World<'a, S> {
     fn force(&mut self) {
         for id in self.seated_ids() {
             if let Some(connection) = self.connection(id) {
-                connection.tray.forced = true;
+                connection.forced = true;
             }
             self.mark(Some(id));
         }
