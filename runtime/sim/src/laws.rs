@@ -19,50 +19,42 @@ pub use watched::{Ledger, Seen, TURN_BYTES_MAX, Watched};
 
 /// One law of the seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[expect(missing_docs, reason = "the sentences say what each law asks")]
 pub enum Law {
-    /// The cuts of the input do not matter.
     #[display("chunking: any split of the input gives the same output")]
     Chunking,
-    /// Input that the service cannot use ends the connection.
     #[display(
         "progress: a step uses at most what it is offered, is never offered nothing, and if it \
          uses nothing of `input_max` bytes the connection is closed"
     )]
     Progress,
-    /// A full output stops the input.
     #[display(
         "back-pressure: no input is offered from a full output on until it is low, nor during a \
          pause"
     )]
     BackPressure,
-    /// Time goes forward, and deadlines are kept.
     #[display(
         "time: `now` never decreases for a session, no deadline is told before the moment asked \
          for, and one that was replaced is forgotten"
     )]
     Time,
-    /// First in, first out.
     #[display(
         "order: output leaves in the order written, input is offered in the order sent, and \
          nothing is told to a session while its job is out"
     )]
     Order,
-    /// Flush, then close once.
     #[display(
         "closing: after `Then::Close` the output is flushed, no step is called again, and `close` \
          is called exactly once for each `open`"
     )]
     Closing,
-    /// One worker at a time in a session.
     #[display("exclusion: one worker is in a session at a time")]
     Exclusion,
-    /// No session is served without end.
     #[display(
         "bounded turn: an engine feeds a bounded number of bytes of one session before it looks \
          at the others"
     )]
     BoundedTurn,
-    /// The same inputs give the same bytes.
     #[display("determinism: with one worker the same state, events and times give the same bytes")]
     Determinism,
 }

@@ -15,14 +15,12 @@ enum Flaw {
     TooEarly,
     Repeats,
     AsksForThePast,
-    /// Asks for a moment after that of its next packet.
     AsksTooLate,
     KeepsOne,
     /// Gives new numbers to packets that come again.
     Renumbers,
     /// Measures from the call instead of from its schedule.
     Drifts,
-    /// Puts the number of its calls into its packets.
     CountsCalls,
     StartsTwice,
     /// No mistake: it says bye when it is told to end.
