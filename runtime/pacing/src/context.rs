@@ -80,7 +80,6 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.outlet.sockets
     }
 
-    /// The time.
     pub fn now(&self) -> Instant {
         Instant::from_ns(sys::clock::now_ns())
     }
@@ -90,12 +89,10 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         Effects::new(false, self.entry.verbose)
     }
 
-    /// The context of a call.
     pub fn cx<'c>(&'c self, now: Instant, effects: &'c Effects) -> PacedCx<'c, P::State> {
         PacedCx::new(now, self.entry.id, self.state, effects)
     }
 
-    /// Prints the notes.
     pub fn print_notes(&self, effects: &Effects) {
         for note in effects.take_notes() {
             eprintln!("{note}");
@@ -184,7 +181,6 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         Some(started)
     }
 
-    /// Ends a stream.
     pub fn close(&self, cx: &PacedCx<'_, P::State>, stream: P::Stream) {
         if let Some(at) = self.source.policy(&stream).report_group {
             self.groups.close(at);
@@ -258,7 +254,6 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         }
     }
 
-    /// Passes the reports of groups to the source.
     pub fn receive_from_groups(&self, cx: &PacedCx<'_, P::State>) {
         self.groups.receive(RECEIVED_MAX, |from, bytes| {
             self.stats.received.add(1);

@@ -109,7 +109,6 @@ pub(super) fn serve<P: PacedSource>(
 }
 
 impl<P: PacedSource> Worker<'_, '_, P> {
-    /// Whether the queue takes more packets.
     fn has_room(&self) -> bool {
         self.queue.is_counted() || self.waiting.is_empty()
     }
@@ -195,7 +194,6 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         soon
     }
 
-    /// Carries out changed orders.
     fn apply_orders(&mut self) -> io::Result<()> {
         let soon = self.take_orders();
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));

@@ -101,7 +101,6 @@ impl StreamStats {
         self.quantile_of(&PacketClass::ALL, share)
     }
 
-    /// The same for the packets of some classes.
     fn quantile_of(&self, classes: &[PacketClass], share: f64) -> Option<Duration> {
         let of = |class: &PacketClass| &self.lateness[*class as usize];
         let count = |at: usize| {

@@ -128,7 +128,6 @@ fn take_orders<'scope, 'env, P: PacedSource>(
     }
 }
 
-/// The thread of one stream.
 struct StreamThread<'d, 'a, P: PacedSource> {
     context: &'d StreamContext<'a, P>,
     rings: &'d Rings,

@@ -156,17 +156,14 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// The number of streams.
     fn count(&self) -> usize {
         self.running.len() - self.vacant.len()
     }
 
-    /// Receives the datagrams of a socket.
     fn receive(&self, channel: Channel) {
         self.context.receive(&self.context.cx(self.now, &self.effects), channel);
     }
 
-    /// Takes new orders.
     fn take_orders(&mut self) {
         loop {
             let cx = self.context.cx(self.now, &self.effects);

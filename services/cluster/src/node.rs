@@ -26,7 +26,6 @@ const FAULTS: u32 = 3;
 pub struct ClusterNode {
     id: u64,
     replica: Replica,
-    /// The last own ticket whose outcome was reported.
     settled: u64,
     #[cfg(test)]
     pub(crate) mutant: Option<tests::Mutant>,

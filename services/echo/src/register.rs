@@ -64,7 +64,6 @@ impl Register {
         self.roster.call_first()
     }
 
-    /// The sessions, if they are registered.
     pub(super) fn roster(&self) -> &Roster<SEATS> {
         &self.roster
     }

@@ -38,7 +38,6 @@ pub enum Outcome {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// It leads to the requested place.
     pub is_exact: bool,
     /// The numbers of straight and diagonal steps.
     pub steps: (u32, u32),

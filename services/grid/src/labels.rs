@@ -98,7 +98,6 @@ impl Labels {
         old
     }
 
-    /// The component of the free cell at `position`.
     pub(crate) fn component(&self, position: u32) -> u32 {
         self.root(self.of[position as usize])
     }

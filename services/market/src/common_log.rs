@@ -378,7 +378,6 @@ impl Committer<'_, '_> {
     }
 }
 
-/// A thread of this name, to be started.
 fn thread(name: &str) -> Builder {
     Builder::new().name(name.to_owned())
 }

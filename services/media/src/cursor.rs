@@ -46,7 +46,6 @@ pub fn ticks(ns: u64, clock: u32) -> u64 {
 #[derive(Debug)]
 pub struct Line<F> {
     pub title: Arc<Title<F>>,
-    /// The track's index.
     pub track: usize,
 }
 

@@ -99,9 +99,7 @@ pub(super) struct Slot {
 /// The addresses that packets are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The address for media.
     pub rtp: SocketAddr,
-    /// The address for control.
     pub rtcp: SocketAddr,
 }
 

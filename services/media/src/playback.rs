@@ -45,7 +45,6 @@ const AHEAD_NS: u64 = 10_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Nothing has played yet.
     Ready,
     /// Playing: the time `from_ns` of the file was at `begin`.
     Playing { from_ns: u64, begin: Instant, to_ns: Option<u64> },
@@ -87,7 +86,6 @@ impl<F: Send + 'static> Presentation<F> {
         })
     }
 
-    /// The tracks that are set up.
     fn tracks(&self) -> impl Iterator<Item = usize> {
         self.legs.iter().map(|leg| leg.track)
     }

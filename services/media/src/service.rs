@@ -267,7 +267,6 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Appends an interleaved BYE.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
         let Some(presentation) = &mut session.presentation else { return };
         for leg in &mut presentation.legs {

@@ -33,7 +33,6 @@ pub fn files(cold: bool) -> MemoryFiles {
 /// The start of the virtual clock, which is not zero, as with a real clock.
 pub const BEGIN: Instant = Instant::from_ns(1_000_000_000_000);
 
-/// A fresh state.
 pub fn orders() -> Region<Orders> {
     Region::<Orders>::alone(&[1, 2, 3, 4])
 }
@@ -46,7 +45,6 @@ pub fn options() -> Options {
 /// One client of a service, with its own time.
 pub struct Guest<'a> {
     talk: Option<Talk<'a, Media<MemoryFiles>>>,
-    /// The client's time.
     pub now: Instant,
     /// The maximum number of bytes that the client takes from the server at a time.
     pub sip: usize,
@@ -55,12 +53,10 @@ pub struct Guest<'a> {
 const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 
 impl<'a> Guest<'a> {
-    /// A client that has just connected.
     pub fn new(media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
         Guest::from(Peer::Net(PEER.into()), media, orders)
     }
 
-    /// A client of this address.
     pub fn from(peer: Peer, media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
         let talk = Talk::at(BEGIN, peer, media, orders);
         Guest { talk: Some(talk), now: BEGIN, sip: usize::MAX }
@@ -91,7 +87,6 @@ impl<'a> Guest<'a> {
         heard
     }
 
-    /// True until the server has closed the connection.
     pub fn is_open(&self) -> bool {
         self.talk.is_some()
     }

@@ -18,7 +18,6 @@ pub struct RequestBody {
     got: u64,
     max: u64,
     began: Instant,
-    /// When bytes arrived last.
     latest: Instant,
 }
 

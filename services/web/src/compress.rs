@@ -30,7 +30,6 @@ const ENTRY: usize = 256;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     pub site: u16,
-    /// The path beneath the root.
     pub path: Vec<u8>,
     /// Length and modification time of the file.
     pub meta: Meta,

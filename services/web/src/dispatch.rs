@@ -49,7 +49,6 @@ pub struct ReplyMode {
     pub version: Version,
     /// The body is left out, although its length is announced.
     pub head_only: bool,
-    /// Whether the connection persists.
     pub keep_alive: bool,
     /// The operator's rules that apply.
     pub chosen: Chosen,
@@ -59,7 +58,6 @@ pub struct ReplyMode {
 pub enum Action {
     /// Reply with this content of this media type.
     Say(&'static str, Content),
-    /// Send the body back.
     Echo,
     Compute(Duration),
     Sleep(Duration),
@@ -75,7 +73,6 @@ pub enum Action {
     NotAllowed(&'static str),
     /// Refuse with a reason; the connection persists.
     Refuse(Status, &'static str),
-    /// Refuse because the server is overloaded.
     Overloaded,
     /// Refuse with a reason and close the connection.
     Dismiss(Status, &'static str),
@@ -126,7 +123,6 @@ pub struct FileRequest {
     /// The query, for redirections.
     pub query: String,
     pub if_match: Option<Vec<u8>>,
-    /// `If-None-Match`.
     pub if_none_match: Option<Vec<u8>>,
     pub if_modified: Option<Vec<u8>>,
     pub if_unmodified: Option<Vec<u8>>,

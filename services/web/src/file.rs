@@ -50,7 +50,6 @@ pub struct Form {
     pub meta: Meta,
     /// Its coding if it is precompressed.
     pub coding: Option<usize>,
-    /// Its media type.
     pub kind: &'static str,
     /// `Cache-Control`, if a rule gives one.
     pub lifetime: Option<String>,
@@ -260,7 +259,6 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Its length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Piece::Text(text) => text.len() as u64,

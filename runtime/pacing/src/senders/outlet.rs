@@ -30,7 +30,6 @@ impl<'a> Files<'a> {
         Files { assets, maps }
     }
 
-    /// The file of this name.
     pub fn file<'s>(&'s self, source: &'s Source) -> Option<BorrowedFd<'s>> {
         self.assets.file(source).ok()
     }
@@ -68,7 +67,6 @@ impl<'a> Files<'a> {
     }
 }
 
-/// The sockets and files that packets leave from.
 pub struct Outlet<'a> {
     pub sockets: &'a StreamSockets,
     pub files: Files<'a>,
@@ -191,7 +189,6 @@ impl Outlet<'_> {
 pub struct Count {
     /// Packets that the kernel accepted.
     pub packets: usize,
-    /// Their bytes.
     pub bytes: usize,
     /// Packets that could not leave.
     pub failed: usize,
@@ -200,7 +197,6 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts packets that have left.
     pub fn left(&mut self, packets: &[Packet]) {
         self.packets += packets.len();
         self.bytes += packets.iter().map(Packet::len).sum::<usize>();

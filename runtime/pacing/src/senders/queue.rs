@@ -40,7 +40,6 @@ pub trait Queue {
     /// The longest time by which packets are handed over ahead.
     fn window(&self) -> Duration;
 
-    /// The maximum number of packets in one plan.
     fn packets_max(&self) -> usize {
         1 << 16
     }
@@ -66,11 +65,8 @@ pub trait Queue {
 pub struct Handed {
     /// The stream.
     pub owner: u32,
-    /// The number of its packets.
     pub packets: usize,
-    /// The number of their bytes.
     pub bytes: usize,
-    /// The planned moment of leaving.
     pub leaves: Instant,
 }
 
@@ -78,7 +74,6 @@ pub struct Handed {
 #[derive(Default)]
 pub struct Waiting {
     messages: VecDeque<Handed>,
-    /// The number of messages that have left.
     left: u64,
 }
 

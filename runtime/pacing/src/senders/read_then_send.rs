@@ -7,7 +7,6 @@ use sys::udp::Udp;
 use super::Transmit;
 use super::outlet::{Count, Outlet};
 
-/// Sends from one buffer.
 #[derive(Default)]
 pub struct ReadThenSend {
     buffer: Vec<u8>,

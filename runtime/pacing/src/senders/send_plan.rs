@@ -31,7 +31,6 @@ const BLANK: [u8; HEAD] = [0; HEAD];
 pub enum Step {
     /// A datagram of this many bytes, sent to an unused address.
     Pause(u8),
-    /// A message.
     Send(Message),
 }
 
@@ -42,9 +41,7 @@ pub struct Message {
     pub owner: u32,
     /// Their positions in the order.
     pub packets: Range<usize>,
-    /// Their bytes.
     pub bytes: usize,
-    /// The planned moment of leaving.
     pub leaves_ns: u64,
     /// The run of headers that the kernel writes into it; 0 for none.
     pub run: u16,
@@ -73,7 +70,6 @@ pub struct SendPlan {
     owners: Vec<(usize, u32)>,
     /// The packets in the order of their due times: position in the burst, owner, run.
     order: Vec<(usize, u32, u16)>,
-    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The number of packets that cannot leave, by owner.
     lost: HashMap<u32, usize>,

@@ -6,7 +6,6 @@
 
 use seam::Instant;
 
-/// The length of a slot.
 pub const SLOT_NS: u64 = 1_000_000;
 /// Slots of one round; a timer further away waits for its round.
 const SLOTS: usize = 1024;
@@ -24,7 +23,6 @@ pub struct Wheel {
     slots: Vec<Vec<Entry>>,
     /// One bit for each non-empty slot.
     occupied: [u64; SLOTS / 64],
-    /// The last tick served.
     served: u64,
     due: Vec<Entry>,
 }

@@ -53,7 +53,6 @@ pub const SHARED_MAX: usize = 4096;
 /// The length of a numbered line in bytes, including its newline.
 pub const NUMBERED: usize = 16;
 
-/// The time that a lingering session stays.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// The `at`-th of the lines that `much`, `flow`, `shared` and `file` reply.

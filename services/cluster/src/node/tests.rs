@@ -23,7 +23,6 @@ use crate::replica::HELD_MAX;
 pub(crate) enum Mutant {
     /// Orders are acknowledged before the store has them.
     EarlyAck,
-    /// The orders of a batch are executed twice.
     AppliedTwice,
     /// The store overwrites the batch of another node.
     NoFence,
@@ -56,7 +55,6 @@ impl ClusterNode {
     }
 }
 
-/// The store, as its machines agree on it.
 #[derive(Default)]
 struct Machines {
     batches: BTreeMap<u64, Vec<u8>>,

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs `test` on a connection.
 fn talk(memory_files: MemoryFiles, test: impl FnOnce(&mut Talk<'_>)) {
     let (web, journal) = (Web::new(options(), memory_files), journal());
     test(&mut Talk::new(&web, &journal));

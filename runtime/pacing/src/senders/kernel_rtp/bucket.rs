@@ -10,7 +10,6 @@
 
 /// Tokens a second: one each microsecond.
 pub const RATE: u32 = 1_000_000;
-/// Nanoseconds in a token.
 const TOKEN_NS: u64 = 1_000;
 /// The capacity of the bucket in tokens: 100 ms. A stall of the kernel's timers of up to this
 /// length delays no later packet.
@@ -26,7 +25,6 @@ const STEPS: [u16; PAUSES] = [1, 2, 4, 8, 16, 24, 32, 64, 80, 160, 240, 256];
 pub const PAUSES: usize = 12;
 /// The length of a datagram's headers in bytes: Ethernet, IPv4 and UDP.
 pub const FRAME: usize = 14 + 20 + 8;
-/// The number of entries in the table.
 const ENTRIES: usize = 2048;
 /// Pauses that empty a full bucket.
 pub const DRAIN: [u8; 4] = [11, 11, 11, 6];
@@ -50,12 +48,10 @@ fn cost(costs: &[u16], len: usize) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Bucket {
     costs: Vec<u16>,
-    /// When the bucket is empty, in nanoseconds.
     empty_ns: u64,
 }
 
 impl Bucket {
-    /// A bucket that is empty at this moment.
     pub fn emptied_at(now_ns: u64) -> Bucket {
         Bucket { costs: costs(), empty_ns: now_ns }
     }

@@ -121,7 +121,6 @@ impl PacedDevice {
         Ok(())
     }
 
-    /// The address that pauses are sent to.
     pub fn nowhere(&self) -> SocketAddr {
         self.nowhere
     }
@@ -165,7 +164,6 @@ impl Drop for PacedDevice {
     }
 }
 
-/// The token bucket's settings.
 fn bucket(costs: &[u16]) -> netlink::Bucket<'_> {
     netlink::Bucket { rate: RATE, burst: BURST, limit: LIMIT, costs }
 }

@@ -35,7 +35,6 @@ pub struct HeadStamps {
     open: HashMap<u32, Run>,
 }
 
-/// A run of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     row: u16,
