@@ -47,9 +47,15 @@ const AHEAD_NS: u64 = 10_000_000;
 enum Stand {
     Ready,
     /// Playing: the time `from_ns` of the file was at `begin`.
-    Playing { from_ns: u64, begin: Instant, to_ns: Option<u64> },
+    Playing {
+        from_ns: u64,
+        begin: Instant,
+        to_ns: Option<u64>,
+    },
     /// Paused at this time of the file.
-    Paused { at_ns: u64 },
+    Paused {
+        at_ns: u64,
+    },
 }
 
 /// The next segment to play.

@@ -193,8 +193,12 @@ impl PlanFile {
             ("budget", self.budget.is_some()),
             ("gates", self.gates != crate::plan::Gates::default()),
         ];
-        let why = "a race, and this plan has duets; the number of fresh starts is `pairs`";
-        refused(&race, why)
+        given(&race).map_or(Ok(()), |key| {
+            bail!(
+                "`{key}` belongs to a race, and this plan has duets; the number of fresh starts is \
+                 `pairs`"
+            )
+        })
     }
 
     /// Refuses keys that only duets have.
@@ -210,16 +214,17 @@ impl PlanFile {
             ("pairs", self.pairs.is_some()),
             ("windows", self.point.iter().any(|point| point.windows.is_some())),
         ];
-        refused(&duet, "a plan with [[duet]] rows; a race has `blocks` and a `window`")
+        given(&duet).map_or(Ok(()), |key| {
+            bail!(
+                "`{key}` belongs to a plan with [[duet]] rows; a race has `blocks` and a `window`"
+            )
+        })
     }
 }
 
-/// Refuses the first of these keys that is given.
-fn refused(keys: &[(&str, bool)], owner: &str) -> Result<()> {
-    match keys.iter().find(|(_, given)| *given) {
-        Some((key, _)) => bail!("`{key}` belongs to {owner}"),
-        None => Ok(()),
-    }
+/// The first of these keys that is given.
+fn given<'a>(keys: &[(&'a str, bool)]) -> Option<&'a str> {
+    keys.iter().find(|(_, given)| *given).map(|(key, _)| *key)
 }
 
 impl DuetSpec {
