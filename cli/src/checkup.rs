@@ -185,7 +185,6 @@ fn subject(args: &Args) -> Result<Subject> {
     Ok(subject)
 }
 
-/// The address on which a process listens.
 fn listens(pid: u32) -> Result<SocketAddr> {
     let is_its =
         |port: &u16| attach::owner(SocketAddr::from(([127, 0, 0, 1], *port))).ok() == Some(pid);

@@ -36,7 +36,6 @@ fn each_text_of_the_help_is_translated() {
     assert!(missing.is_empty(), "ko.po lacks {}:\n{}", missing.len(), missing.join("\n"));
 }
 
-/// The repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

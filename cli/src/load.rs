@@ -8,8 +8,8 @@
 
 mod flags;
 mod flow;
+mod foreign;
 mod grpc;
-mod media;
 mod plan;
 
 pub use flags::Args;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use tools::interrupt::watch;
 use tools::progress::{Live, Manner, Wishes};
 use tools::scrape::{Otlp, Scrape};
-use tools::{MISSED, UNKNOWN, play, usage};
+use tools::{MISSED, UNKNOWN, usage};
 
 /// Loads one server or several in turn, or searches for the capacity.
 pub fn run(args: Args) -> Result<ExitCode> {
@@ -41,9 +41,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if let Some(file) = &args.flow.write_flow {
         return flow::write(&args, file);
-    }
-    if let Some(listener) = media::listener(&args).map_err(usage)? {
-        return play::run(&listener);
     }
     for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
         info!("{hint}");
@@ -61,7 +58,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let plan = args.plan()?;
-    media::check_flags(&plan.target)?;
+    foreign::check_flags(&plan.target)?;
     if let Some(folder) = &args.watch_group {
         return Err(Failure::Usage(Usage(format!(
             "expected --watch-group among the arguments of --turns, found {} alone; --watch \
@@ -116,7 +113,7 @@ fn in_turns(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {
 
 fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let plan = args.plan()?;
-    media::check_flags(&plan.target)?;
+    foreign::check_flags(&plan.target)?;
     let found = search::capacity(&plan, slo, |probe| info!("{probe}"))?;
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {

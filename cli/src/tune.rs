@@ -373,7 +373,6 @@ impl Task {
         Ok(Space::foreign(preset, facts).ok_or_else(none)?)
     }
 
-    /// The server of a candidate.
     fn arm(&self, candidate: &Candidate) -> Result<Arm, String> {
         let service = self.workload.service;
         let is_foreign = peers::NAMES.contains(&candidate.server.as_str());

@@ -317,9 +317,6 @@ fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
 #[test]
 fn errors_say_what_to_do() {
     check_refused(&["ftp://127.0.0.1:1"], 2, &["stock://", "http://", "echo://", "line://"]);
-    check_refused(&["udp+rtp://127.0.0.1:1", "http://127.0.0.1:1"], 2, &["is listened to"]);
-    let timed = ["rtsp://127.0.0.1:1/a", "--kinds", "--depth", "2"];
-    check_refused(&timed, 2, &["--kinds", "--depth", "-c"]);
     // Port 1 is reserved for a service that has been out of use for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);

@@ -112,7 +112,6 @@ fn paired(threads: usize, cores: Option<Placement>, times: u64, run: impl Fn(u64
     costs.iter().sum::<f64>() / costs.len() as f64
 }
 
-/// A list of numbers of the scope.
 fn list(scope: &Scope, name: &str) -> Result<Vec<usize>, Fault> {
     let items = crate::query::items(&scope.eval(name)?);
     Ok(items.iter().filter_map(crate::query::float).map(|it| it as usize).collect())

@@ -6,12 +6,10 @@ use anyhow::{Context, anyhow, bail};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The folder of the plans.
 const PLANS: &str = "experiments/duets";
 /// The exit code of `roundhouse duet` if a goal is missed (docs/exit-codes.md).
 const MISSED: i32 = 99;
 
-/// The plan of this name.
 fn plan(name: &str) -> anyhow::Result<PathBuf> {
     let folder = crate::root().join(PLANS);
     let files = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;

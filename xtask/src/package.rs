@@ -21,7 +21,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The kinds, by name.
 const KINDS: &[(&str, Builder)] =
     &[("static", archive), ("deb", deb::build), ("wheel", wheel::build), ("image", image::build)];
 
@@ -143,7 +142,6 @@ fn built() -> anyhow::Result<PathBuf> {
     Ok(steps::target_dir()?.join(target).join("dist/roundhouse"))
 }
 
-/// The output of a command.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let line = steps::line(command);
     let output = command.output().with_context(|| format!("start `{line}`"))?;

@@ -86,7 +86,6 @@ struct Suite {
     on_machine: bool,
 }
 
-/// The outcome of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ok: bool,
@@ -97,7 +96,6 @@ struct Outcome {
     excerpt: String,
 }
 
-/// A suite and its outcome.
 type Ran = (Suite, Outcome);
 
 /// Builds and runs all tests of the workspace, doc tests too.

@@ -28,19 +28,16 @@ fn packages(names: &[&str]) -> Tree {
     tree
 }
 
-/// A tree of files.
 fn files(files: &[(&str, &str)]) -> Tree {
     let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
     let files = files.iter().map(|(path, text)| File::new(path, text)).collect();
     Tree { files, paths, ..Tree::default() }
 }
 
-/// A tree of one file.
 fn file(path: &str, text: &str) -> Tree {
     files(&[(path, text)])
 }
 
-/// A tree of both.
 fn both(packages_of: &[&str], files_of: &[(&str, &str)]) -> Tree {
     Tree { files: files(files_of).files, ..packages(packages_of) }
 }

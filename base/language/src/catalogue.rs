@@ -309,7 +309,6 @@ fn fit<'a>(
     })
 }
 
-/// Whether a hole takes a value.
 fn takes(hole: &str, value: &str, known: &Catalogue) -> bool {
     match hole.bytes().next() {
         Some(b'n') => !value.is_empty() && !value.chars().any(|c| c.is_alphabetic() || c == '`'),

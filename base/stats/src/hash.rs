@@ -13,7 +13,6 @@ pub fn fnv1a(bytes: impl IntoIterator<Item = impl Borrow<u8>>) -> u64 {
 mod tests {
     use super::fnv1a;
 
-    /// Vectors that its authors publish.
     #[test]
     fn published_vectors() {
         for (text, hash) in [

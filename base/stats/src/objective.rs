@@ -115,7 +115,6 @@ impl Dimension {
     }
 }
 
-/// The percent of a percentile's name.
 fn percent(name: &str) -> Option<f64> {
     let percent = name.strip_prefix('p')?.parse().ok()?;
     (percent > 0.0 && percent < 100.0).then_some(percent)

@@ -149,7 +149,6 @@ impl Drop for Mapping {
     }
 }
 
-/// Reading and writing.
 pub(crate) const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 fn mapped(start: *mut std::ffi::c_void) -> io::Result<NonNull<u8>> {

@@ -14,7 +14,6 @@ use rtcp_types::{
 
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_UNIX: u64 = 2_208_988_800;
-/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// The sender information of a report (section 6.4.1).

@@ -105,7 +105,6 @@ fn theirs(line: &str) -> Verdict {
     }
 }
 
-/// A meant difference.
 struct Meant {
     /// The difference, and the reason for it.
     why: &'static str,

@@ -121,7 +121,6 @@ impl Market {
     }
 }
 
-/// The buffers of a connection.
 struct Buffers {
     input: Vec<u8>,
     /// The length of the tail of a split line at the start of `input`.

@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use sys::process::end_with_parent;
 use sys::signal::Signal;
 
-/// The address at which the servers listen.
 const SERVERS: Ipv4Addr = Ipv4Addr::new(10, 99, 6, 1);
 /// Their interface.
 pub const INTERFACE: &str = "rhs";

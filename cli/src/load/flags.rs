@@ -37,9 +37,7 @@ The flags -c -t -d -n -q -z -R -H -m have the meaning that they have in wrk, wrk
 pub struct Args {
     /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH,
     /// echo://HOST[:PORT], or line://HOST:PORT for any line protocol, and over TLS stock+tls://,
-    /// echo+tls:// or line+tls://, in messages of a WebSocket +ws:// or +wss:// instead of +tls://;
-    /// for -c receivers of media rtsp://HOST[:PORT]/NAME, rtspt:// (media within the connection)
-    /// or udp+rtp://ADDRESS:PORT
+    /// echo+tls:// or line+tls://, in messages of a WebSocket +ws:// or +wss:// instead of +tls://
     #[arg(value_name = "TARGET")]
     #[arg(required_unless_present_any = ["schema", "turns"])]
     pub places: Vec<String>,

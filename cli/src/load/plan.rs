@@ -222,8 +222,12 @@ impl Args {
 
     fn workload(&self, target: &Target) -> Result<Workload, Usage> {
         let mix = self.mix.as_deref();
-        if let (Some(mix), true) = (mix, !takes_mix(target)) {
-            return Err(no_mix(target, mix));
+        if let Some(mix) = mix
+            && !matches!(target.scheme, Scheme::Stock | Scheme::Http)
+        {
+            let why =
+                format!("expected --mix with stock:// or http://, found {target} and `{mix}`");
+            return Err(Usage(why));
         }
         if let (Some(file), false) = (&self.stock.receipts, target.scheme == Scheme::Stock) {
             let file = file.display();
@@ -255,15 +259,6 @@ impl Args {
             Scheme::Line => Workload::Line(self.line.options(target)?),
         })
     }
-}
-
-/// Whether a target's protocol has kinds of requests.
-fn takes_mix(target: &Target) -> bool {
-    matches!(target.scheme, Scheme::Stock | Scheme::Http)
-}
-
-fn no_mix(target: &Target, mix: &str) -> Usage {
-    Usage(format!("expected --mix with stock:// or http://, found {target} and `{mix}`"))
 }
 
 /// The credentials of a user (RFC 7617), as a flag has them; no error shows them.
@@ -347,7 +342,6 @@ impl HttpArgs {
         }
     }
 
-    /// The requests of a recording to the target.
     pub(super) fn recorded(&self, file: &Path, target: &Target) -> Result<Vec<WebRequest>, Usage> {
         let found = script::har(&read(file)?, target, self.har_cookies);
         let (requests, others) = found.map_err(named(file))?;

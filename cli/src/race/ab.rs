@@ -127,8 +127,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     // Ctrl-C ends a build, and the folders of both commits go.
     let _ends = args.git.as_ref().map(|_| tools::interrupt::watch()).transpose()?;
-    let checkouts = args.git.as_deref().map(|range| checked_out(args, range)).transpose();
-    let checkouts = checkouts.map_err(usage)?;
+    let checkouts = args.git.as_deref().map(|range| {
+        let checkouts = Checkouts::of(range)?;
+        args.build.iter().try_for_each(|command| checkouts.build(command))?;
+        anyhow::Ok(checkouts)
+    });
+    let checkouts = checkouts.transpose().map_err(usage)?;
     let plan = plan(args, &exe, checkouts.as_ref()).map_err(usage)?;
     let foreign = Foreign {
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -139,13 +143,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     conduct(&plan, &args.conduct, &exe, foreign)
 }
 
-fn checked_out(args: &Args, range: &str) -> Result<Checkouts> {
-    let checkouts = Checkouts::of(range)?;
-    args.build.iter().try_for_each(|command| checkouts.build(command))?;
-    Ok(checkouts)
-}
-
-/// One side of the comparison.
 struct Side<'a> {
     name: &'static str,
     text: &'a str,
@@ -316,7 +313,6 @@ pub(crate) fn is_url(text: &str) -> bool {
     text.contains("://") && !text.contains([' ', '{'])
 }
 
-/// The address of the server at a URL.
 pub(crate) fn address_of(url: &str) -> Result<SocketAddr> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

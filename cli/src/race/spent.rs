@@ -26,7 +26,6 @@ use tools::top::link::Link;
 
 /// The time limit for a server's start and end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The load.
 const LOAD: [&str; 7] = ["--closed", "16", "--depth", "1", "--for", "3s", "--json"];
 /// Nanoseconds of a tick (`USER_HZ` is 100 on all architectures of ours).
 const TICK_NS: f64 = 1e7;

@@ -103,7 +103,6 @@ fn terrain(map: Option<&Path>) -> Result<Terrain> {
     Terrain::new(map.grid()?).with_context(|| name)
 }
 
-/// The figures of the world.
 fn gauges(world: &World) -> Vec<Gauge> {
     let used = world.searchers_used() as f64;
     vec![

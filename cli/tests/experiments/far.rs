@@ -12,7 +12,6 @@ use testkit::{PATIENCE, Process, eventually, has, run, skip};
 
 /// Addresses of the two machines.
 const ADDRESSES: [&str; 2] = ["10.99.7.1", "10.99.7.2"];
-/// The port of sshd.
 const PORT: &str = "2222";
 const SSHD: &str = "/usr/sbin/sshd";
 

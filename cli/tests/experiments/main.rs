@@ -29,7 +29,6 @@ use testkit::{Ended, Folder, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// The repository.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

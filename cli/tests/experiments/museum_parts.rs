@@ -10,7 +10,6 @@ use crate::Room;
 /// Blocks of a quick look.
 const BLOCKS: usize = 6;
 
-/// A quick visit.
 struct Visit {
     document: Value,
     raw: Vec<Value>,

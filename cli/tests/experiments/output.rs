@@ -25,7 +25,6 @@ fn served(flag: &str) -> (Server, String) {
     (server, target)
 }
 
-/// A short load.
 fn load(target: &str) -> [&str; 6] {
     ["load", target, "--closed", "2", "--for", "100ms"]
 }

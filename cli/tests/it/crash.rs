@@ -21,7 +21,6 @@ use crate::market::{Account, Request, book, parse};
 /// Enough for `show` to share its rendering, and few enough for orders to contend.
 const STOCKS: u32 = 100;
 const LEFT: u64 = 1_000_000;
-/// Traders at once.
 const TRADERS: usize = 4;
 
 /// Trades until `over`, connecting again whenever the connection is lost. Returns the number of

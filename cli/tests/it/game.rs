@@ -38,7 +38,6 @@ impl Guest {
         self.client.send(bytes);
     }
 
-    /// The next packet.
     #[track_caller]
     fn next(&mut self) -> Tell {
         let length = self.client.exact(2);

@@ -7,7 +7,6 @@ use crate::arms::{
 use crate::harness::{Ended, Folder, Plan};
 use crate::market::book;
 
-/// An arm of these flags.
 fn arm(flags: &'static str) -> Arm {
     Arm { flags, workers: None, ..EPOLL }
 }

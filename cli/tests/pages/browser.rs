@@ -43,7 +43,6 @@ pub struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// Events of the tab.
     events: Vec<Value>,
     session: String,
     last: u64,

@@ -9,7 +9,6 @@ use testkit::Server;
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// The server of the page.
 fn serve() -> Server {
     Server::start(Command::new(EXE).args(["path", "edit"]))
 }

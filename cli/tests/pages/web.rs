@@ -18,7 +18,6 @@ const PAGE: &str = include_str!("site.html");
 /// Shows eight pictures; the test awaits `check`.
 const SCRIPT: &str = include_str!("site.js");
 
-/// A server of the site.
 fn serve(engine: &str, site: &Folder) -> Server {
     let mut command = Command::new(EXE);
     command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);

@@ -257,7 +257,6 @@ impl Receiver {
         came
     }
 
-    /// Takes in a packet.
     fn take(&mut self, is_control: bool, bytes: &[u8]) {
         let url = &self.url;
         let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four"));

@@ -6,7 +6,6 @@ use std::process::Command;
 use testkit::procfs::Family;
 use testkit::{Folder, PATIENCE};
 
-/// The tested binary.
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A running server.

@@ -43,7 +43,6 @@ fn behaves(server: &Server, over: &AtomicBool) {
     }
 }
 
-/// One mode against one server.
 fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
     // slowhttptest shares cores with the measured client, and must not delay it.
     let mut command = Command::new("nice");

@@ -74,7 +74,6 @@ fn workers(preset: &Preset) -> String {
     }
 }
 
-/// The named points.
 fn named() -> String {
     let mut notes = String::new();
     let rows = PRESETS.iter().map(|preset| {

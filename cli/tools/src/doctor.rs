@@ -34,7 +34,6 @@ pub struct Args {
     json: bool,
 }
 
-/// All findings.
 #[derive(Serialize)]
 struct Findings {
     schema: &'static str,

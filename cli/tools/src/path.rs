@@ -36,27 +36,18 @@ pub fn run(command: Command) -> Result<ExitCode> {
 }
 
 /// How to search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, derive_more::Display)]
 pub enum Algorithm {
     /// Cell by cell
+    #[display("A*")]
     #[value(name = "astar", alias = "a*")]
     AStar,
     /// Jump point search: 64 cells at a time
+    #[display("JPS")]
     Jps,
 }
 
 impl Algorithm {
-    /// All algorithms.
-    pub const ALL: [Algorithm; 2] = [Algorithm::AStar, Algorithm::Jps];
-
-    /// Its name in text.
-    pub fn title(self) -> &'static str {
-        match self {
-            Algorithm::AStar => "A*",
-            Algorithm::Jps => "JPS",
-        }
-    }
-
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -83,7 +74,6 @@ fn corners(name: &str) -> Result<Corners, String> {
     })
 }
 
-/// Reads a map from a file.
 pub(crate) fn read_map(path: &Path) -> Result<Map> {
     language::debug!("reading {}", path.display());
     let bytes = sys::input::read(path, sys::input::LARGE)

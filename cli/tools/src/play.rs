@@ -27,7 +27,6 @@ use crate::usage;
 const SCHEMA: &str = "roundhouse.play/1";
 /// The number of descriptors in addition to those of receivers.
 const SPARE: u64 = 64;
-/// The port of RTSP.
 const PORT: u16 = 554;
 
 /// The flags.

@@ -216,7 +216,6 @@ impl Show {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line in each period.
     fn lines(mut self, period: Duration) {
         let mut next = Instant::now() + period;
         while !self.is_over() {

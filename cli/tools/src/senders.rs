@@ -33,7 +33,7 @@ pub struct Args {
 enum Action {
     /// Send with one sender; prints its cost and lateness as one line of JSON
     #[command(hide = true)]
-    Rate { words: Vec<String> },
+    Rate { sending: String },
     /// The loop that counts a core's idle time
     #[command(hide = true)]
     Soak,
@@ -43,8 +43,8 @@ enum Action {
 pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.action {
         None => shown(args.json),
-        Some(Action::Rate { words }) => {
-            let reading = rate::cast(&rate::Ask::parse(words)?)?;
+        Some(Action::Rate { sending }) => {
+            let reading = rate::cast(&serde_json::from_str(sending)?)?;
             println!("{}", serde_json::to_string(&reading)?);
         }
         Some(Action::Soak) => soak::run(),

@@ -178,7 +178,6 @@ pub(crate) fn http(bytes: &[u8], is_head: bool, is_closed: bool) -> Option<Reply
     Some(Reply { status, head, len: end, closes })
 }
 
-/// The value of a field of a head.
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;

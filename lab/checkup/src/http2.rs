@@ -134,7 +134,6 @@ impl Talk {
         Ok(None)
     }
 
-    /// The reply on a stream, if it has ended.
     fn ended(&mut self, stream: u32, is_last: bool) -> Option<Reply> {
         let place = self.open.iter().position(|it| it.0 == stream).filter(|_| is_last)?;
         let (_, head, len) = self.open.remove(place);

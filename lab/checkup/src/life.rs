@@ -48,7 +48,6 @@ impl Life {
         self.server.as_ref().map(Server::root).or(self.subject.pid)
     }
 
-    /// All its processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let tree = self.pid().and_then(|pid| TreeCost::read(pid).ok());
         tree.map(|tree| tree.pids().collect()).unwrap_or_default()

@@ -46,7 +46,6 @@ pub(crate) struct Finding {
     measured: Vec<(&'static str, f64)>,
 }
 
-/// The needs of an act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
     /// An address.
@@ -191,7 +190,6 @@ pub(crate) fn planned(trial: &Trial, stand: &Stand) -> CheckupRow {
     }
 }
 
-/// Makes one trial.
 pub(crate) fn attempt(trial: &Trial, stand: &mut Stand) -> CheckupRow {
     let begun = Instant::now();
     let finding = match refusal(trial, stand) {

@@ -36,7 +36,6 @@ pub struct GivenTrial {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum Step {
-    /// Sends the text.
     Send(String),
     /// Sends the text byte by byte, so that the server reads parts of it.
     Pieces(String),

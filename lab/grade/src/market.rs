@@ -7,7 +7,6 @@ use std::fmt;
 
 use wire::framing::Shape;
 
-/// One row of a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 #[display("{id} {left} {price}")]
 pub(crate) struct BookRow {
@@ -40,7 +39,6 @@ pub(crate) enum Told {
     NotEnough,
 }
 
-/// The meaning of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning {
     pub(crate) told: Told,
@@ -195,7 +193,6 @@ fn plain(text: &[u8]) -> String {
     })
 }
 
-/// Adds a row of three numbers.
 fn add(rows: &mut Vec<BookRow>, numbers: &[i64], line: &str) -> Result<(), String> {
     let &[id @ 0..=0xffff_ffff, left, price] = numbers else { return Err(unlike(line)) };
     if rows.iter().any(|known| i64::from(known.id) == id) {

@@ -16,7 +16,6 @@ use crate::stand::Stand;
 /// The outcome of a trial; the error is the reason for its lost points.
 pub(crate) type Outcome = Result<(), String>;
 
-/// One trial.
 #[derive(Clone, Copy)]
 pub(crate) struct Trial<'a> {
     /// The name for `--only` and weights.

@@ -12,7 +12,7 @@ pub struct Census {
     pub arm: String,
     /// Name of the load point.
     pub point: String,
-    /// The tool that counted: `strace`, `perf trace`, or empty if none was available.
+    /// The tool that counted: `strace` (in older records also `perf trace`), or empty.
     pub tool: String,
     /// Requests answered while it counted.
     pub requests: u64,

@@ -85,10 +85,12 @@ impl Network {
 /// The work of the other machine.
 #[derive(Serialize, Deserialize)]
 enum Task {
-    /// Measure the floor.
     Floor(String),
     /// Run these words; `{exe}` stands for the program there, `{turns}` for a file with the text.
-    Run { words: Vec<String>, turns: String },
+    Run {
+        words: Vec<String>,
+        turns: String,
+    },
 }
 
 #[derive(Serialize, Deserialize)]

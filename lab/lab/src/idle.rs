@@ -9,7 +9,6 @@
 use crate::far::Far;
 use crate::observations::Idle;
 use meter::Memory;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -231,14 +230,8 @@ fn nth_address(address: SocketAddr, nth: u32) -> SocketAddr {
 
 /// Raises the limit of open files as far as allowed.
 fn allow(wanted: u64) -> Result<(), String> {
-    let limit = getrlimit(Resource::Nofile);
     let needed = wanted + RESERVE;
-    if limit.current.is_none_or(|now| now >= needed) {
-        return Ok(());
-    }
-    let most = limit.maximum.unwrap_or(needed);
-    let current = Some(needed.min(most));
-    setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum })
+    let most = sys::limits::raise_open_files(needed)
         .map_err(|why| format!("cannot raise the limit of open files: {why}"))?;
     if most < needed {
         return Err(format!(

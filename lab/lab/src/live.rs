@@ -7,7 +7,7 @@
 
 use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
-use crate::trial::{Ending, Trial};
+use crate::trial::Trial;
 use crate::verdict::{ArmVerdict, Metric, analyse};
 use stats::VALUES_MIN;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,16 +145,9 @@ impl Live {
 
 impl Inner {
     fn take(&mut self, trial: &Trial) {
-        let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
         self.shot.done += 1;
-        match &trial.ending {
-            Ending::Measured { load } => {
-                if let Some(check) = load.checked().filter(|check| !check.ok) {
-                    self.tell(format!("MODEL CHECK FAILED: {place}: {}", check.detail));
-                }
-            }
-            Ending::Unavailable { reason } => self.tell(format!("{}: {reason}", trial.arm)),
-            Ending::Failed { reason } => self.tell(format!("{place}: {reason}")),
+        if let Some(fault) = trial.fault() {
+            self.tell(fault);
         }
         self.shot.noise.push(trial.conditions.foreign.unwrap_or(0.0));
         self.run.trials.push(trial.clone());
@@ -227,7 +220,7 @@ mod tests {
     fn what_went_wrong_is_news() {
         let live = Live::new(&manifest());
         let mut absent = trial("uring", 0, 1.0);
-        absent.ending = Ending::Unavailable { reason: "no ring".to_string() };
+        absent.ending = crate::trial::Ending::Unavailable { reason: "no ring".to_string() };
         live.hear(RaceEvent::End(&absent));
         live.hear(RaceEvent::Skip("uring"));
         let shot = live.snapshot();

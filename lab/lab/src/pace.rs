@@ -16,7 +16,7 @@ mod trial;
 pub use company::Company;
 pub use sink::Sink;
 pub use soak::{Tick, cost_ns};
-pub use trial::{Around, Rank, Trial};
+pub use trial::{Around, Rank, Sending, Trial};
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -78,18 +78,6 @@ impl Work {
                 format!("{streams} of {payload} B{from} each {gap} ms")
             }
         }
-    }
-
-    /// The work as arguments of the sending process.
-    pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, payload, file } = self;
-        vec![
-            format!("streams={streams}"),
-            format!("packets={packets}"),
-            format!("gap_us={gap_us}"),
-            format!("payload={payload}"),
-            format!("file={}", u8::from(*file)),
-        ]
     }
 }
 
@@ -277,7 +265,6 @@ mod tests {
         assert_eq!((audio.packets, audio.length()), (100, Duration::from_secs(3)));
         let fast = Work { streams: 1, gap_us: 0, file: false, ..audio };
         assert_eq!(fast.words(), "1 stream of 32 B as fast as it can");
-        assert!(fast.arguments().contains(&"gap_us=0".to_string()));
     }
 
     #[test]

@@ -90,6 +90,19 @@ impl Trial {
         self.exit.as_deref()?.strip_prefix(DIED)
     }
 
+    /// The fault that a race shows of it, if there is one.
+    pub fn fault(&self) -> Option<String> {
+        let place = format!("{}, {}, block {}", self.arm, self.point, self.block + 1);
+        match &self.ending {
+            Ending::Measured { load } => load
+                .checked()
+                .filter(|check| !check.ok)
+                .map(|check| format!("MODEL CHECK FAILED: {place}: {}", check.detail)),
+            Ending::Unavailable { reason } => Some(format!("{}: {reason}", self.arm)),
+            Ending::Failed { reason } => Some(format!("{place}: {reason}")),
+        }
+    }
+
     /// The generator's report, if there is one.
     pub fn result(&self) -> Option<&Load> {
         match &self.ending {

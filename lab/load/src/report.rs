@@ -382,7 +382,6 @@ impl Report {
     }
 }
 
-/// The report on each kind of request.
 pub(crate) fn kinds(names: &[String], kinds: &[tally::KindTally]) -> Vec<KindReport> {
     let report = |(name, kind): (&String, &tally::KindTally)| KindReport {
         name: name.clone(),

@@ -9,7 +9,6 @@ use stats::objective::Limit;
 use std::fmt;
 use std::str::FromStr;
 
-/// The metrics of a run.
 const METRICS: &[&str] = &["p", "mean", "max", "rate", "errors"];
 
 /// Objectives, all of which must hold.

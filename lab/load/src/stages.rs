@@ -14,7 +14,6 @@ use wire::conf::span;
 
 /// The longest load, seconds: a hundred days.
 const LONGEST: f64 = 8_640_000.0;
-/// The highest level.
 const HIGHEST: f64 = 1e9;
 
 /// The stages of a load.

@@ -258,7 +258,6 @@ fn roots(file: &Path) -> Result<RootCertStore, Usage> {
     Ok(store)
 }
 
-/// The certificates in the file of a flag, at least one.
 fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, Usage> {
     let bad = |why: &dyn Display| not_pem(flag, file, why);
     let found = CertificateDer::pem_file_iter(file).map_err(|why| bad(&why))?;

@@ -200,7 +200,6 @@ fn a_watched_server_is_charged_for_its_work() {
     assert_eq!(back.requests, report.requests);
 }
 
-/// The process that is watched.
 fn ourselves() -> Watched {
     Watched { pid: std::process::id(), group: None, place: None }
 }

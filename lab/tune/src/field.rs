@@ -76,7 +76,6 @@ impl Runner {
         self.heats.iter().filter_map(|heat| heat.threads).max().unwrap_or(u64::MAX)
     }
 
-    /// The logarithm of the cost in a block.
     fn log_cost(&self, block: usize) -> Option<f64> {
         self.heats.get(block)?.cost().map(f64::ln)
     }

@@ -33,7 +33,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The schema of the record.
 const SCHEMA: &str = "roundhouse.tune/1";
 /// Closed runs of the default that measure its capacity; their median counts.
 const PILOTS: u32 = 3;
@@ -339,7 +338,6 @@ fn window_ms(usual: u64, requests: u32, rate: f64) -> u64 {
     (wanted.ceil() as u64).clamp(usual, 2 * usual)
 }
 
-/// The result of a trial.
 fn heat_of(trial: &Trial) -> Heat {
     let load = match &trial.ending {
         Ending::Measured { load } => load,

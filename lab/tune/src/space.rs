@@ -27,7 +27,6 @@ impl Candidate {
         self.settings.iter().find(|it| it.0 == name).map(|it| it.1.as_str())
     }
 
-    /// The candidate with another value on an axis.
     fn with(&self, axis: &Knob, value: &str) -> Candidate {
         let mut settings = self.settings.clone();
         settings.retain(|it| it.0 != axis.name);

@@ -7,7 +7,6 @@ use lab::plan::{LoadPoint, Model, Rate};
 use stats::words;
 use std::path::Path;
 
-/// The shipped workloads.
 const SHIPPED: [(&str, &str); 6] = [
     ("cpu", include_str!("workloads/cpu.toml")),
     ("page", include_str!("workloads/page.toml")),

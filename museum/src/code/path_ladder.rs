@@ -42,7 +42,6 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
     straight(stage, &list(scope, "tiles")?, (blocks, whole(scope, "times_straight")?), results)
 }
 
-/// One of the published queries.
 struct Query {
     name: String,
     is_maze: bool,

@@ -48,7 +48,6 @@ pub fn run(stage: &mut Stage<'_>, scope: &Scope, results: &mut Results) -> Resul
 
 type Sessions = Vec<(Rule, Vec<Session>)>;
 
-/// One round.
 fn sessions(
     stage: &mut Stage<'_>,
     packets: u32,

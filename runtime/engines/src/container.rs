@@ -70,7 +70,6 @@ pub(crate) fn serve_visitor(
     Ok(())
 }
 
-/// The context of a worker.
 fn context<'a>(
     common: &Common<'a>,
     id: WorkerId,

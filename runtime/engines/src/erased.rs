@@ -29,7 +29,6 @@ pub(crate) trait ErasedService:
     fn heal(&self, dead: Dead);
 }
 
-/// A service and its state.
 pub(crate) struct Bound<'a, S: Service> {
     pub service: &'a S,
     pub state: &'a S::State,

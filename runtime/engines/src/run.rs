@@ -118,7 +118,6 @@ fn lent_to(host: &Host<'_>) -> Result<Vec<OwnedFd>, Fault> {
     }
 }
 
-/// Checks that the shape is possible for this service.
 fn check(service: &dyn ErasedService, host: &Host<'_>, shape: &Shape) -> Result<(), Fault> {
     shape.check().map_err(Fault::Refused)?;
     check_governor(service, shape)?;

@@ -58,7 +58,6 @@ fn after(heard: &[u8]) -> &[u8] {
     &heard[head..]
 }
 
-/// The payload of all messages.
 fn payload(heard: &[u8]) -> Vec<u8> {
     let is_data = |kind: &Opcode| matches!(kind, Opcode::Text | Opcode::Binary);
     frames(after(heard)).filter(|(kind, _)| is_data(kind)).flat_map(|it| it.1.to_vec()).collect()

@@ -330,7 +330,6 @@ impl<T: Share> Turn<'_, '_, T> {
         Ok(self.reply(head, (response, mode), used))
     }
 
-    /// Sends a reply.
     #[inline]
     fn reply(
         &mut self,

@@ -95,7 +95,6 @@ impl<T> Stream<T> {
         Some(self.wake)
     }
 
-    /// Ends the body.
     pub(crate) fn end(&self, out: &mut Out) {
         if self.is_chunked {
             out.bytes().extend_from_slice(b"0\r\n\r\n");

@@ -10,7 +10,6 @@ use roundhouse::sim;
 use seam::Conn;
 use testkit::{skip, talk};
 
-/// The seeds of each script.
 const SEEDS: u64 = 40;
 
 fn echo(message: &[u8], reply: &mut ReplyBuffer<'_>) {

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use roundhouse::prelude::*;
 use roundhouse::sim;
 
-/// The seeds of each script.
 const SEEDS: u64 = 20;
 
 fn answer(request: HttpRequest<'_>, response: &mut HttpResponse) {

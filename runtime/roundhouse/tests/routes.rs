@@ -8,7 +8,6 @@ use roundhouse::prelude::*;
 use roundhouse::sim;
 use serde::Deserialize;
 
-/// The seeds of each script.
 const SEEDS: u64 = 10;
 
 #[derive(Deserialize)]

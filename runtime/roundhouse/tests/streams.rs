@@ -12,7 +12,6 @@ use roundhouse::sim;
 use testkit::{Folder, PATIENCE, eventually, has_uring};
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
-/// The seeds of each script.
 const SEEDS: u64 = 10;
 /// Engines of each kind that runs in this program.
 const ENGINES: [&str; 5] = ["epoll", "thread", "reactor", "port", "uring"];
@@ -174,7 +173,6 @@ fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A line of a script.
 fn line(mark: &str, bytes: &[u8]) -> String {
     format!(
         "{mark} {}\n",

@@ -20,7 +20,6 @@ const FILES: &[&str] = &["config"];
 /// The options in force, by the names of their arguments.
 type Options = BTreeMap<String, Vec<OsString>>;
 
-/// Reloads a server.
 pub(crate) struct Reloader {
     grammar: fn() -> clap::Command,
     words: Vec<OsString>,

@@ -47,7 +47,6 @@ pub fn run<S: Service>(
 
 /// A future event.
 pub(crate) enum What<J> {
-    /// A client connects.
     Connect(usize),
     /// A client goes on with its script.
     Act(usize),

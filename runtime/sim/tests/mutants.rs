@@ -234,7 +234,6 @@ where
     }
 }
 
-/// The input of an event.
 fn input<'a>(event: &Event<'a, Infallible>) -> &'a [u8] {
     if let Event::Bytes(input) = event { input } else { b"" }
 }

@@ -13,7 +13,6 @@ use crate::call::check_long;
 pub(super) struct Enter {
     /// The ring's descriptor.
     fd: i32,
-    /// The flags of each enter.
     flags: EnterFlags,
 }
 

@@ -181,7 +181,6 @@ pub(super) fn scaled(count: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 impl Plan {

@@ -1,6 +1,5 @@
 //! The header field `Range` in normal play time (RFC 2326 sections 3.6 and 12.29), in nanoseconds.
 
-/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// A part of a recording.

@@ -182,7 +182,6 @@ struct Crowd {
 const SIGNALS: &[Signal] = &[Signal::CHLD, Signal::INT, Signal::TERM];
 
 impl Crowd {
-    /// Forks all clients.
     fn start(plan: &Plan, clients: u32, tally: &Region<Tally>, begin: Instant) -> Result<Crowd> {
         let former = signal::block(SIGNALS).context("cannot block signals")?;
         let signals = SignalFd::new(SIGNALS).context("cannot read signals")?;
@@ -308,7 +307,6 @@ impl End<'_> {
         }
     }
 
-    /// The result as JSON.
     fn json(&self, plan: &Plan, tally: &Tally) -> serde_json::Value {
         serde_json::json!({
             "clients": self.clients,

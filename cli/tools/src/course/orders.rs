@@ -29,7 +29,6 @@ pub enum Order {
     Sell { id: u32, count: u32 },
 }
 
-/// The request as it is sent, with its newline.
 /// An endless list of orders.
 pub struct Orders {
     rand: Rand,

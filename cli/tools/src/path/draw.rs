@@ -7,7 +7,6 @@ use grid::{Cell, Event, Grid};
 
 /// The characters of cells, the least important first.
 const SIGNS: [char; 6] = ['.', '#', 'o', '*', 'G', 'S'];
-/// Their places.
 const FREE: usize = 0;
 const WALL: usize = 1;
 const EXPANDED: usize = 2;

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum as _;
 use grid::movingai::Map;
 use grid::{Cell, Corners, Event, Grid};
 use language::eprintln;
@@ -175,8 +176,8 @@ impl Query {
         let corners = corners(&self.rule).map_err(anyhow::Error::msg)?;
         let mut algorithms = Vec::new();
         for name in &self.algorithms {
-            let known = Algorithm::ALL.into_iter().find(|it| it.name() == name);
-            algorithms.push(known.with_context(|| format!("expected a method, found `{name}`"))?);
+            let known = Algorithm::value_variants().iter().find(|it| it.name() == name);
+            algorithms.push(*known.with_context(|| format!("expected a method, found `{name}`"))?);
         }
         let ends = [self.from, self.to].map(|[x, y]| Cell::new(x, y));
         answers(&grid, corners, ends, &algorithms)

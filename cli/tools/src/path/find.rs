@@ -106,7 +106,7 @@ fn sentence(args: &Args, answer: &Answer) -> String {
          {}: {} cells expanded, {} opened, {} reads, {} (the fastest of five)",
         answer.cost.length(),
         args.rule,
-        args.algorithm.title(),
+        args.algorithm,
         answer.stats.expanded,
         answer.stats.opened,
         answer.stats.scanned,

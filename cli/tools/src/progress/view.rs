@@ -15,9 +15,7 @@ use stats::words::time;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The bins that are kept.
 const BINS_MAX: usize = 240;
-/// The length of a bin.
 const BIN: Duration = Duration::from_millis(250);
 /// The span over which the present rate is computed.
 const NOW: Duration = Duration::from_secs(1);

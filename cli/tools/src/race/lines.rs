@@ -1,7 +1,6 @@
 //! The progress of a race without a terminal: a line for each block, and problems.
 
 use lab::race::RaceEvent;
-use lab::trial::{Ending, Trial};
 use language::{eprintln, info};
 
 /// Writes to stderr.
@@ -24,23 +23,12 @@ impl Lines {
                 self.block = Some(slot.block);
             }
             RaceEvent::End(trial) => {
-                tell(trial);
+                if let Some(fault) = trial.fault() {
+                    eprintln!("{fault}");
+                }
                 self.done += 1;
             }
             RaceEvent::Race(_) => {}
         }
-    }
-}
-
-fn tell(trial: &Trial) {
-    let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
-    match &trial.ending {
-        Ending::Measured { load } => {
-            if let Some(check) = load.checked().filter(|check| !check.ok) {
-                eprintln!("MODEL CHECK FAILED: {place}: {}", check.detail);
-            }
-        }
-        Ending::Unavailable { reason } => eprintln!("{}: {reason}", trial.arm),
-        Ending::Failed { reason } => eprintln!("{place}: {reason}"),
     }
 }

@@ -27,7 +27,6 @@ pub struct Otlp {
     failed: Option<(u64, io::Error)>,
 }
 
-/// The metrics of one export.
 struct Export {
     start: u64,
     now: u64,

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use engines::Assets;
-use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
+use lab::pace::{Extent, Lateness, Reading, Sending, Work, drift_ns, span_ns};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
 use sys::udp::{Mail, Udp, UdpOptions};
@@ -29,47 +29,6 @@ const BUFFER: usize = 8 << 20;
 /// The longest wait for packets that are still on their way at the end of streaming.
 const STRAGGLERS: Duration = Duration::from_millis(50);
 
-/// The settings from the command line.
-pub struct Ask {
-    sender: Sender,
-    work: Work,
-    /// Where to; `None`: to itself.
-    to: Option<SocketAddr>,
-    /// The sender's core and the receiver's.
-    core: Option<usize>,
-    receiver_core: Option<usize>,
-}
-
-impl Ask {
-    /// From words `NAME=VALUE`.
-    pub fn parse(words: &[String]) -> Result<Ask> {
-        let audio = Work::audio(Duration::from_secs(3));
-        let mut ask =
-            Ask { sender: Sender::USUAL, work: audio, to: None, core: None, receiver_core: None };
-        for word in words {
-            let Some((name, value)) = word.split_once('=') else {
-                bail!("expected NAME=VALUE, found `{word}`")
-            };
-            let number =
-                || value.parse::<u32>().with_context(|| format!("{name}: no number: `{value}`"));
-            let work = &mut ask.work;
-            match name {
-                "sender" => ask.sender = value.parse()?,
-                "streams" => work.streams = number()?,
-                "packets" => work.packets = number()?,
-                "gap_us" => work.gap_us = u64::from(number()?),
-                "payload" => work.payload = number()?,
-                "file" => work.file = number()? != 0,
-                "cpu" => ask.core = Some(number()? as usize),
-                "receiver_cpu" => ask.receiver_core = Some(number()? as usize),
-                "to" => ask.to = Some(value.parse().context("`to` expects ADDRESS:PORT")?),
-                _ => bail!("no word is called `{name}`"),
-            }
-        }
-        Ok(ask)
-    }
-}
-
 /// The receiver's figures.
 #[derive(Default)]
 struct Heard {
@@ -79,7 +38,9 @@ struct Heard {
 }
 
 /// Sends, and returns the figures.
-pub fn cast(ask: &Ask) -> Result<Reading> {
+pub fn cast(ask: &Sending) -> Result<Reading> {
+    let sender: Sender = ask.sender.parse()?;
+    let cores = ask.cores.unzip();
     let mut assets = Assets::default();
     let contents = contents(ask, &mut assets)?;
     let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -93,18 +54,18 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let sockets = StreamSockets::bind(from, 0)?;
     let (state, stats, over) =
         (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
-    let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
+    let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);
     // Only now: under overload the set-up on that core would take fifty times as long.
-    if let Some(core) = ask.core {
+    if let Some(core) = cores.0 {
         sys::cpu::set_affinity(&[core])?;
     }
     let mut halfway = 0;
-    let (memory, tally) = (kernel::bytes(), Tally::now(ask.core));
+    let (memory, tally) = (kernel::bytes(), Tally::now(cores.0));
     let (before, began_ns) = (Usage::of_process(), sys::clock::now_ns());
     let (heard, ended_ns) = std::thread::scope(|scope| {
         let listen = scope.spawn(|| match ask.to {
             Some(_) => Heard::default(),
-            None => listen(&receiver, &source, &state, ask.receiver_core, &over),
+            None => listen(&receiver, &source, &state, cores.1, &over),
         });
         let look = |_: &dyn Fn()| {
             std::thread::sleep(source.length() / 2);
@@ -117,14 +78,14 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         ended.map(|()| (heard, ended_ns))
     })?;
     let used = Usage::of_process().since(&before).since(&heard.usage);
-    let tally = Tally::now(ask.core).since(&tally);
+    let tally = Tally::now(cores.0).since(&tally);
     let sent = stats.packets.read();
     let late = match ask.to {
         Some(_) => known(&stats),
         None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
-        sender: ask.sender.to_string(),
+        sender: sender.to_string(),
         streams: source.streams,
         sent,
         failed: stats.failed.read(),
@@ -144,7 +105,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     })
 }
 
-fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
+fn source(ask: &Sending, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
     let Work { streams, packets, payload, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
@@ -180,7 +141,7 @@ fn known(stats: &StreamStats) -> Option<Lateness> {
     })
 }
 
-fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
+fn contents(ask: &Sending, assets: &mut Assets) -> Result<Contents> {
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
     if !ask.work.file {
         return Ok(Contents::Shared(Arc::from(&bytes[..])));
@@ -228,28 +189,12 @@ fn listen(
 mod tests {
     use super::*;
 
-    fn ask(words: &str) -> Result<Ask> {
-        Ask::parse(&words.split(' ').map(String::from).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn what_the_laboratory_says_is_understood() {
-        let work = Work { streams: 3, packets: 7, gap_us: 5, payload: 9, file: true };
-        let found =
-            ask(&format!("sender=plain {} cpu=1 receiver_cpu=0", work.arguments().join(" ")));
-        let found = found.expect("good words");
-        assert_eq!((found.sender, found.work, found.core), (Sender::Plain, work, Some(1)));
-        for (words, want) in [("sender=mule", "mule"), ("gap_us=-1", "gap_us"), ("cpu", "`cpu`")] {
-            let why = ask(words).err().map(|why| format!("{why:#}")).unwrap_or_default();
-            assert!(why.contains(want), "{words}: {why}");
-        }
-    }
-
     #[test]
     fn every_packet_is_sent_and_timed() {
-        for file in ["file=0", "file=1"] {
-            let words = format!("sender=sendmmsg streams=2 packets=20 gap_us=2000 {file}");
-            let found = cast(&ask(&words).expect("good words")).expect("sendmmsg works everywhere");
+        for file in [false, true] {
+            let work = Work { streams: 2, packets: 20, gap_us: 2_000, file, ..Work::default() };
+            let ask = Sending { sender: "sendmmsg".to_owned(), work, cores: None, to: None };
+            let found = cast(&ask).expect("sendmmsg works everywhere");
             assert_eq!((found.sent, found.failed, found.heard), (40, 0, 40), "{found:?}");
             let late = found.late.expect("all were heard");
             assert!(late.packets == 40 && late.p50_ns >= 0 && late.max_ns >= late.p50_ns);

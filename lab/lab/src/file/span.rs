@@ -25,20 +25,9 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let wrong = || format!("expected a time such as 150ms, 2s or 5m, found `{text}`");
-        let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, unit) = text.split_at(at);
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        let unit_ns = match unit.trim() {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" | "min" => 60e9,
-            "h" => 3600e9,
-            _ => return Err(wrong()),
-        };
-        Ok(Span((number * unit_ns) as u64))
+        let time = humantime::parse_duration(text)
+            .map_err(|_| format!("expected a time such as 150ms, 2s or 5m, found `{text}`"))?;
+        Ok(Span(time.as_nanos() as u64))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where packets go. Each sink suits one question and misleads about another.
 
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,7 +38,7 @@ impl Sink {
 pub(super) struct Device {
     name: String,
     /// An unused address reached through the device.
-    pub(super) to: String,
+    pub(super) to: SocketAddr,
 }
 
 impl Device {
@@ -51,7 +52,8 @@ impl Device {
         let pid = std::process::id();
         let name = format!("rh{pid:x}s{number:x}");
         let net = format!("198.18.{}", (pid + number) % 256);
-        let device = Device { to: format!("{net}.2:9"), name };
+        let to = format!("{net}.2:9").parse().map_err(|why| format!("{net}.2:9: {why}"))?;
+        let device = Device { to, name };
         let name = &device.name;
         run("ip", &["link", "add", name, "type", "ifb"])?;
         run("ip", &["addr", "add", &format!("{net}.1/24"), "dev", name])?;

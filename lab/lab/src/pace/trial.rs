@@ -11,7 +11,9 @@ use super::company::{Company, Present};
 use super::sink::{Device, Sink};
 use super::soak::{Soak, cost_ns};
 use super::{Reading, Work};
+use serde::{Deserialize, Serialize};
 use std::io::Read;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +57,19 @@ impl Rank {
             Rank::RealTime(priority) => vec!["chrt".into(), "-f".into(), priority.to_string()],
         }
     }
+}
+
+/// The argument of the sending process, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sending {
+    /// The name of the sender.
+    pub sender: String,
+    /// The packets.
+    pub work: Work,
+    /// The sender's core and the receiver's.
+    pub cores: Option<(usize, usize)>,
+    /// Where to; `None`: to itself.
+    pub to: Option<SocketAddr>,
 }
 
 /// The surroundings of the sender.
@@ -133,12 +148,14 @@ impl Trial<'_> {
         let mut words = self.around.rank.prefix();
         words.push(self.exe.display().to_string());
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(["senders", "rate"]);
-        command.arg(format!("sender={}", self.sender)).args(self.work.arguments());
-        if let Some((sender, receiver)) = self.around.cores {
-            command.arg(format!("cpu={sender}")).arg(format!("receiver_cpu={receiver}"));
-        }
-        command.args(device.map(|device| format!("to={}", device.to)));
+        let sending = Sending {
+            sender: self.sender.to_string(),
+            work: self.work,
+            cores: self.around.cores,
+            to: device.map(|device| device.to),
+        };
+        let sending = serde_json::to_string(&sending).expect("plain fields");
+        command.args(&words[1..]).args(["senders", "rate", &sending]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -224,8 +241,9 @@ mod tests {
         let command = Trial { around, ..trial(exe) }.command(None);
         assert_eq!(command.get_program(), "chrt");
         let words: Vec<_> = command.get_args().map(|it| it.to_string_lossy()).collect();
-        assert!(words.join(" ").starts_with("-f 50 /bin/true senders rate sender=plain"));
-        assert!(words.contains(&"cpu=0".into()) && words.contains(&"receiver_cpu=1".into()));
+        assert_eq!(words[..5], ["-f", "50", "/bin/true", "senders", "rate"]);
+        let sending: Sending = serde_json::from_str(&words[5]).expect("JSON");
+        assert_eq!((&*sending.sender, sending.cores), ("plain", Some((0, 1))));
         assert_eq!(Rank::Nice(-10).words(), "nice -10");
     }
 }

@@ -1,10 +1,10 @@
-//! Counting what a server does for a request: system calls by `strace -c` if available, else by
-//! `perf trace -s`; before that, without a tool, allocations and misses of the cache where the
-//! kernel counts them, and what a server of ours tells about itself.
+//! Counting what a server does for a request: system calls by `strace -c`; before that, without it,
+//! allocations and misses of the cache where the kernel counts them, and what a server of ours
+//! tells about itself.
 //!
-//! The tool is attached when the server is ready and prints its table when the load has ended, so
-//! the count excludes start and stop. A process that is forked while the tool attaches is missed;
-//! later ones are followed.
+//! strace is attached when the server is ready and prints its table when the load has ended, so the
+//! count excludes start and stop. A process that is forked while it attaches is missed; later ones
+//! are followed.
 
 use super::words::Request;
 use super::{Runner, Up};
@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The time limit for a tool to attach, and to print its table.
+/// The time limit for strace to attach, and to print its table.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The duration of the load, milliseconds; counts need no precision.
 const WINDOW_MS: u64 = 500;
@@ -29,13 +29,6 @@ const WINDOW_MS: u64 = 500;
 const PAIRS: usize = 3;
 const STEADY_MS: u64 = 200;
 
-/// The tool that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tool {
-    Strace,
-    Perf,
-}
-
 impl Runner {
     pub(super) fn count_calls(&self, entrant: usize, point: usize, dir: &Path) -> Option<Census> {
         let point = &self.plan.points[point];
@@ -43,11 +36,9 @@ impl Runner {
         let empty =
             Census { arm: arm.name.clone(), point: point.name.clone(), ..Census::default() };
         let missing = |why: String| Census { missing: Some(why), ..empty.clone() };
-        let Some(tool) = Tool::found() else {
-            return Some(missing(
-                "neither strace nor perf is installed; either counts system calls".to_string(),
-            ));
-        };
+        if which::which("strace").is_err() {
+            return Some(missing("strace is not installed; it counts system calls".to_string()));
+        }
         if point.is_open() {
             let why = "system calls are counted at closed load points".to_string();
             return Some(missing(why));
@@ -62,7 +53,7 @@ impl Runner {
         // A traced server answers fewer requests, so the connections of a window would weigh more.
         let counted = if paced.steady_cpu_ns.is_some() { &stays } else { point };
         let paced = self.inside(&up, arm, counted, dir, paced)?;
-        let traced = match tool.attach(&up, dir) {
+        let traced = match attach(&up, dir) {
             Ok(traced) => traced,
             Err(reason) => return Some(missing(reason)),
         };
@@ -76,22 +67,21 @@ impl Runner {
         let before = faults_of_tree(&up);
         let asked = self.ask(&up, &request, dir)?;
         let faults = faults_of_tree(&up).zip(before).map(|(now, then)| now.saturating_sub(then));
-        let text = tool.table(traced);
+        let text = table(traced);
         up.stop(0);
         let requests = match asked {
             Ok(load) => load.requests_total.max(load.requests),
             Err(reason) => return Some(missing(reason)),
         };
-        let mut calls = tool.parse(&text, requests);
+        let mut calls = parse(&text, requests);
         calls.sort_by_key(|it| std::cmp::Reverse(it.calls));
         let faults_per_request = faults.map(|count| count as f64 / requests.max(1) as f64);
         let why = calls.is_empty().then(|| {
             let last = text.lines().last().unwrap_or("nothing").trim();
-            format!("expected a table of {}, found `{last}`", tool.name())
+            format!("expected a table of strace, found `{last}`")
         });
-        let tool = tool.name().to_string();
         Some(Census {
-            tool,
+            tool: "strace".to_string(),
             requests,
             calls,
             faults_per_request,
@@ -181,93 +171,44 @@ fn faults_of_tree(up: &Up) -> Option<u64> {
     tree.pids().map(|pid| faults(pid).ok()).sum()
 }
 
-impl Tool {
-    fn found() -> Option<Tool> {
-        let there = |name: &str| which::which(name).is_ok();
-        match (there("strace"), there("perf")) {
-            (true, _) => Some(Tool::Strace),
-            (false, true) => Some(Tool::Perf),
-            (false, false) => None,
+/// Starts strace and waits until it has the whole tree.
+fn attach(up: &Up, dir: &Path) -> Result<Process, String> {
+    let root = up.server.process.id();
+    let tree = TreeCost::read(root).map_err(|why| why.to_string())?;
+    let mut words: Vec<String> = ["strace", "-c", "-f", "-o"].map(String::from).to_vec();
+    words.push(dir.join("census.txt").display().to_string());
+    words.extend(tree.pids().flat_map(|pid| ["-p".to_string(), pid.to_string()]));
+    let mut process = Process::start(&words, dir, "census")?;
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(ended) = process.ended() {
+            let words = process.complaint();
+            return Err(format!("strace ended ({}): {words}", ended.how));
         }
+        // It prints a line for each process and its threads.
+        if process.errors().matches(" attached").count() >= tree.pids().count() {
+            return Ok(process);
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
+    Err(format!("strace did not attach: {}", process.complaint()))
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Tool::Strace => "strace",
-            Tool::Perf => "perf trace",
-        }
-    }
+/// Asks for the table and returns it.
+fn table(mut process: Process) -> String {
+    // On INT it prints its summary.
+    process.signal(Signal::INT);
+    let _ = process.ended_within(PATIENCE);
+    std::fs::read_to_string(process.folder().join("census.txt")).unwrap_or_default()
+}
 
-    /// Starts the tool and waits until it has the whole tree.
-    fn attach(self, up: &Up, dir: &Path) -> Result<Process, String> {
-        let root = up.server.process.id();
-        let tree = TreeCost::read(root).map_err(|why| why.to_string())?;
-        let pids: Vec<String> = tree.pids().map(|pid| pid.to_string()).collect();
-        let mut words: Vec<String> = match self {
-            Tool::Strace => ["strace", "-c", "-f", "-o"].map(String::from).to_vec(),
-            Tool::Perf => ["perf", "trace", "-s", "-p"].map(String::from).to_vec(),
-        };
-        match self {
-            Tool::Strace => {
-                words.push(dir.join("census.txt").display().to_string());
-                words.extend(pids.iter().flat_map(|pid| ["-p".to_string(), pid.clone()]));
-            }
-            Tool::Perf => words.push(pids.join(",")),
-        }
-        let mut process = Process::start(&words, dir, "census")?;
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if let Some(ended) = process.ended() {
-                let words = process.complaint();
-                return Err(format!("{} ended ({}): {words}", self.name(), ended.how));
-            }
-            let attached = match self {
-                // The tool prints a line for each process and its threads.
-                Tool::Strace => process.errors().matches(" attached").count() >= pids.len(),
-                Tool::Perf => Instant::now() + PATIENCE > end + Duration::from_millis(500),
-            };
-            if attached {
-                return Ok(process);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Err(format!("{} did not attach: {}", self.name(), process.complaint()))
-    }
-
-    /// Asks for the table and returns it.
-    fn table(self, mut process: Process) -> String {
-        // On INT a tracing tool prints its summary.
-        process.signal(Signal::INT);
-        let _ = process.ended_within(PATIENCE);
-        match self {
-            Tool::Strace => {
-                let path = process.folder().join("census.txt");
-                std::fs::read_to_string(path).unwrap_or_default()
-            }
-            Tool::Perf => process.errors() + &process.output(),
-        }
-    }
-
-    fn parse(self, text: &str, requests: u64) -> Vec<Calls> {
-        let rows = text.lines().filter_map(|line| match self {
-            Tool::Strace => strace_row(line),
-            Tool::Perf => perf_row(line),
-        });
-        let mut found: Vec<Calls> = Vec::new();
-        for (name, calls, errors) in rows {
-            match found.iter_mut().find(|known| known.name == name) {
-                Some(known) => {
-                    known.calls += calls;
-                    known.errors += errors;
-                }
-                None => found.push(Calls { name, calls, errors, per_request: 0.0 }),
-            }
-        }
-        for row in &mut found {
-            row.per_request = row.calls as f64 / requests.max(1) as f64;
-        }
-        found
-    }
+fn parse(text: &str, requests: u64) -> Vec<Calls> {
+    let rows = text.lines().filter_map(strace_row);
+    rows.map(|(name, calls, errors)| {
+        let per_request = calls as f64 / requests.max(1) as f64;
+        Calls { name, calls, errors, per_request }
+    })
+    .collect()
 }
 
 /// `% time, seconds, usecs/call, calls, errors (may be empty), name`.
@@ -284,14 +225,6 @@ fn strace_row(line: &str) -> Option<(String, u64, u64)> {
     Some((name.to_string(), calls.parse().ok()?, errors.parse().ok()?))
 }
 
-/// `name, calls, errors, total, min, avg, max, stddev %`; the same names return for each thread.
-fn perf_row(line: &str) -> Option<(String, u64, u64)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let is_row = words.len() >= 8 && words.last().is_some_and(|word| word.ends_with('%'));
-    is_row.then_some(())?;
-    Some((words[0].to_string(), words[1].parse().ok()?, words[2].parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,24 +237,12 @@ mod tests {
              33.15    0.002710           2      1100           sendto\n\
             ------ ----------- ----------- --------- --------- ----------------\n\
             100.00    0.008175           2      2310        12 total\n";
-        let found = Tool::Strace.parse(text, 1_100);
+        let found = parse(text, 1_100);
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].name.as_str(), found[0].calls, found[0].errors),
             ("recvfrom", 1210, 12)
         );
         assert!((found[0].per_request - 1.1).abs() < 1e-12 && found[1].per_request == 1.0);
-    }
-
-    #[test]
-    fn tables_of_perf_are_summed_over_threads() {
-        let text = " Summary of events:\n server (12), 24 events, 100.0%\n\
-            \n   syscall            calls  errors  total       min       avg       max  stddev\n\
-            \n   recvfrom              10      1    0.020     0.001     0.002     0.003     9.1%\n\
-            server (13), 24 events, 100.0%\n\
-            \n   recvfrom               5      0    0.020     0.001     0.002     0.003     9.1%\n";
-        let found = Tool::Perf.parse(text, 10);
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].calls, found[0].errors, found[0].per_request), (15, 1, 1.5));
     }
 }

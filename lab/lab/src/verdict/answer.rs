@@ -194,7 +194,6 @@ pub(crate) fn is_settled(plan: &Plan, trials: &[Trial]) -> bool {
     })
 }
 
-/// The answer of a race.
 pub(super) fn answer(plan: &Plan, trials: &[Trial], evidence: &RaceEvidence<'_>) -> RaceAnswer {
     let costs = plan.points.iter().map(|point| cost(evidence, trials, &point.name)).collect();
     let rooms = plan.arms.iter().filter_map(|arm| room(&arm.name, trials)).collect();

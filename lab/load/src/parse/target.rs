@@ -113,8 +113,7 @@ impl FromStr for Scheme {
             "echo" => Ok(Self::Echo),
             "line" => Ok(Self::Line),
             "udp+rtp" | "rtp" | "rtsp" | "rtspt" => Err(Usage(format!(
-                "`{text}` is listened to, with `roundhouse load URL -c RECEIVERS` or `roundhouse \
-                 play URL`; here there is {SCHEMES}"
+                "`{text}` is received by `roundhouse play URL -c N`; here there is {SCHEMES}"
             ))),
             other => Err(Usage(format!("expected one of {SCHEMES}, found the scheme `{other}`"))),
         }

@@ -10,7 +10,6 @@ use crate::words;
 use document::{Axis, Mark, Plot, Point, Series, Table};
 use serde_json::{Value, json};
 
-/// The label of a position on an axis.
 fn label(axis: &Axis, at: f64) -> String {
     let name = axis.names.get((at.max(1.0) as usize) - 1);
     name.cloned().unwrap_or_else(|| number(at))

@@ -72,7 +72,6 @@ fn drawn(
     (!shown.series.is_empty()).then(|| plot(id, &shown, &mut |it| of(it)))
 }
 
-/// Trials of an arm at a load point.
 fn trials<'a>(run: &'a Run, point: &'a str, arm: &'a str) -> impl Iterator<Item = &'a Trial> {
     run.trials.iter().filter(move |trial| trial.arm == arm && trial.point == point)
 }

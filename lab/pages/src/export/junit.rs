@@ -85,7 +85,6 @@ fn asked(run: &Run, condition: &Condition) -> Vec<Case> {
     }
 }
 
-/// Cases as one test suite of this name.
 pub(crate) fn suite(name: &str, date: &str, cases: &[Case]) -> String {
     let failed = cases.iter().filter(|it| matches!(it.outcome, Outcome::Failed(_))).count();
     let skipped = cases.iter().filter(|it| matches!(it.outcome, Outcome::Skipped(_))).count();

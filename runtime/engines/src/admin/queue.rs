@@ -17,12 +17,10 @@ const CLIENTS_MAX: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause in accepting after descriptors ran out.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// The longest request.
 const REQUEST_MAX: usize = 32 * 1024;
 /// The size of one read.
 const SCRATCH: usize = 4096;
 
-/// A client of the administration.
 #[derive(Debug)]
 struct Client {
     stream: OwnedFd,
@@ -87,12 +85,10 @@ impl AdminQueue {
         inside.filter(has_request).map(|(place, _)| place).collect()
     }
 
-    /// The bytes of a request.
     pub(crate) fn bytes(&self, place: usize) -> &[u8] {
         &self.clients[place].request
     }
 
-    /// Answers a request.
     pub(crate) fn answer(&mut self, place: usize, words: Vec<u8>) {
         self.clients[place].answer = Some(words);
     }

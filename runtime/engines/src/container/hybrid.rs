@@ -78,7 +78,6 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
     }
 }
 
-/// The slots of one process.
 struct ProcessSlots<'a> {
     first: usize,
     count: usize,

@@ -25,7 +25,6 @@ pub(super) const STACK: usize = 2 << 20;
 /// ended workers for the next ones instead of mapping new ones.
 const VISIT_STACK: usize = 512 << 10;
 
-/// The threads of this process.
 pub(crate) struct Threads<'scope, 'env> {
     common: &'env Common<'env>,
     mechanism: &'env dyn Mechanism,

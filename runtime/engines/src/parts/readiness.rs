@@ -491,7 +491,6 @@ impl<'a, P: Watcher> Loop<'a, P> {
 
     // ---- close
 
-    /// Ends a session.
     fn close(&mut self, id: SessionId) {
         if let Some(fd) = self.event_loop.close(id) {
             self.mover.poller.close(fd);

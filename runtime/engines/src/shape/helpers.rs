@@ -90,7 +90,6 @@ impl Shape {
         }
     }
 
-    /// Checks the number of helpers.
     pub(crate) fn check_helpers(&self) -> Result<(), Refused> {
         use Wait::{Blocking, Leader, Parked, Staged, TokioSteal};
         match (self.knobs.loops.helpers, self.wait) {

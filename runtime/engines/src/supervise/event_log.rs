@@ -22,7 +22,6 @@ const EVENTS_MAX: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 #[display(rename_all = "lowercase")]
 pub(super) enum Birth {
-    /// The server started.
     Start,
     /// More spare workers were wanted.
     Demand,

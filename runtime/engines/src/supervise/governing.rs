@@ -34,7 +34,6 @@ pub(super) fn measured(now: &Totals, before: &Totals, elapsed: Duration, peak: u
     }
 }
 
-/// The governor of a shape, if it has one.
 pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
     let knobs = &shape.knobs;
     (knobs.overload.governor != Mode::Off).then(|| Governing {

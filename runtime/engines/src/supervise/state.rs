@@ -20,7 +20,6 @@ use crate::spare::Spare;
 /// The time that workers have to end by themselves after a force.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// The supervisor of a server.
 pub(super) struct Supervisor<'a, C: Crew> {
     pub common: &'a Common<'a>,
     pub crew: &'a mut C,

@@ -93,7 +93,6 @@ struct Worker<'a, 'd> {
     stepper: Stepper<'a, 'd>,
     parking: &'a ParkedConnections,
     shard: usize,
-    /// The session that it serves.
     serving: Option<SessionId>,
 }
 

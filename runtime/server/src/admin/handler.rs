@@ -39,7 +39,6 @@ fn page() -> String {
     language::template(PAGE).replacen("lang=\"en\"", &lang, 1)
 }
 
-/// A response.
 struct Response<'a> {
     status: Status,
     kind: &'a str,

@@ -35,7 +35,6 @@ pub type Labels = Vec<(String, String)>;
 #[derive(Debug, Default)]
 pub struct Exposition(Vec<Table>);
 
-/// One metric.
 #[derive(Debug)]
 struct Table {
     name: String,

@@ -15,7 +15,6 @@ static DEFAULTS: LazyLock<Vec<Option<String>>> = LazyLock::new(|| {
     Knobs::ROWS.iter().map(|row| (row.write)(&usual).filter(|_| !row.unit.is_empty())).collect()
 });
 
-/// The flag of a row.
 fn flag(row: &'static SettingRow<Knobs>, default: Option<&'static str>) -> Arg {
     let arg = Arg::new(row.name)
         .long(row.name)

@@ -142,7 +142,6 @@ impl<T> Drop for Seen<T> {
     }
 }
 
-/// The record of one session.
 #[derive(Debug)]
 struct Record {
     me: SessionId,

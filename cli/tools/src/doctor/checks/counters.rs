@@ -5,9 +5,8 @@ use lab::cost::Group;
 use std::path::Path;
 
 /// Optional programs and their uses.
-const TOOLS: [(&str, &str); 10] = [
+const TOOLS: [(&str, &str); 9] = [
     ("strace", "counts system calls (`race --explain`)"),
-    ("perf", "counts them where strace is missing"),
     ("nginx", "an arm"),
     ("apache2", "an arm"),
     ("haproxy", "an arm"),

@@ -164,7 +164,6 @@ impl Tcp {
         }
     }
 
-    /// Sends a part of a file.
     fn send_file(&self, flow: &mut Flow, assets: &Assets, out: &Out) -> io::Result<usize> {
         let Some((source, range)) = out.front_file() else { return Ok(0) };
         let socket = flow.socket();

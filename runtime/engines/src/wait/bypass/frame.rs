@@ -34,7 +34,6 @@ pub enum Frame<'f> {
     Question {
         /// The hardware address of the machine that asks.
         mac: Mac,
-        /// Its address.
         address: Ipv4Addr,
     },
     /// A segment of TCP for our port.

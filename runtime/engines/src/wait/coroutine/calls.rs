@@ -30,9 +30,7 @@ pub(super) enum Awaits {
     Input,
     /// Room for output, or its time.
     Room,
-    /// The outcome of its job.
     Outcome,
-    /// Its time.
     Time,
     /// Its next turn, after others.
     Turn,
@@ -49,7 +47,6 @@ pub(super) struct Seat {
     readable: Cell<bool>,
     /// The peer's end was reported with its last bytes; no other event will report it.
     ending: Cell<bool>,
-    /// It has received in this turn.
     received: Cell<bool>,
     /// Bytes that it has sent in this turn.
     sent: Cell<usize>,
@@ -142,7 +139,6 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The waiting calls of one coroutine.
 pub(super) struct CoroutineCalls<'c, 'a> {
     pub worker: &'c Worker<'a>,
     pub switch: &'c Switch<'c>,

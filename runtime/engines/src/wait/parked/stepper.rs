@@ -39,7 +39,6 @@ pub(crate) enum Rest {
     Job,
     /// It has output, which the turn must not send.
     Output,
-    /// It is over.
     Over,
 }
 

@@ -58,13 +58,10 @@ pub(super) enum Message {
     Look,
     /// The server is full: the session ends if its client was silent for this long.
     MakeRoom(Duration),
-    /// The server drains.
     Drain,
-    /// The server is forced.
     Force,
 }
 
-/// A connection of a port.
 pub(super) type Connection = connection::Connection<Ops>;
 
 /// A port's record of a connection, besides the record that every loop keeps.
@@ -123,13 +120,11 @@ impl Strand {
 pub(super) enum WorkItem {
     /// A connection has been admitted.
     Open(Incoming),
-    /// A session has messages.
     Step(SessionId),
     /// The service's tick is due.
     Tick,
 }
 
-/// A job and its session.
 pub(super) type Job = (SessionId, Value);
 
 /// A thread's place to sleep.

@@ -67,7 +67,6 @@ impl PortThread<'_, '_> {
         self.handle_all(id, &strand);
     }
 
-    /// Steps a session that has messages.
     pub(super) fn step(&mut self, id: SessionId) {
         if let Some(strand) = self.port.table.acquire(id) {
             self.handle_all(id, &strand);

@@ -11,7 +11,6 @@ use crate::context::WorkerContext;
 // TOKEN_LISTENER, names no session.
 pub(super) const TOKEN_STOP: u64 = 2;
 
-/// One thread of a port.
 pub(super) struct PortThread<'a, 'd> {
     pub context: &'a WorkerContext<'d>,
     pub port: &'a CompletionPort,

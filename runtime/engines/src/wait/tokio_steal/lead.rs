@@ -24,7 +24,6 @@ use crate::parts::tick::tick;
 use crate::wait::parked::listener::Duties;
 use crate::wait::tokio_local::{Watched, watch};
 
-/// The leader's state.
 struct Lead<'l, 's, 'a> {
     tasks: &'s Tasks<'a>,
     context: &'l WorkerContext<'a>,
